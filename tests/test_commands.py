@@ -51,7 +51,7 @@ def test_commands_of_a_page_are_accepted(page: str, minimum: int, files: Path, m
         check_options(shlex.split(command, comments=True)[1:])
 
 
-def test_configuration_file_of_the_page_is_accepted(tmp_path: Path) -> None:
+def test_configuration_file_on_the_page_is_accepted(tmp_path: Path) -> None:
     [block] = re.findall(r"^    listen = \[.*?(?=\n\n)", (DOCS / "proxy.md").read_text(), re.MULTILINE | re.DOTALL)
     text = re.sub(r"^    ", "", block, flags=re.MULTILINE)
     assert tomllib.loads(text)

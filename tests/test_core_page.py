@@ -26,7 +26,7 @@ def run_blocks(directory: Path, blocks: list[str]) -> subprocess.CompletedProces
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
 
 
-def test_code_of_the_page_runs(tmp_path: Path) -> None:
+def test_code_on_the_page_runs(tmp_path: Path) -> None:
     blocks = [block for block in BLOCKS if block not in BLOCKS_WITH_A_CLIENT]
     count = sum(block.count("\ndef test_") for block in blocks)
     completed = run_blocks(tmp_path, blocks)
@@ -35,7 +35,7 @@ def test_code_of_the_page_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.peers
-def test_code_of_the_page_with_a_real_client_runs(tmp_path: Path) -> None:
+def test_code_on_the_page_with_a_real_client_runs(tmp_path: Path) -> None:
     pytest.importorskip("kafka")
     completed = run_blocks(tmp_path, BLOCKS_WITH_A_CLIENT)
     assert re.match(f"{len(BLOCKS_WITH_A_CLIENT)} passed", completed.stdout.splitlines()[-1]), completed.stdout

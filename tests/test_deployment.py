@@ -49,7 +49,7 @@ def parse_options(arguments: list[str]) -> argparse.Namespace:
     """Parse and check the options as far as possible without listening."""
     args = cli._parse(arguments)
     rewriting_of(args, listeners.upstream_listeners(args))
-    relay._tcp(args.http, "--http")
+    relay._parse_tcp_address(args.http, "--http")
     return args
 
 
@@ -91,7 +91,7 @@ def test_systemd_unit_is_consistent_with_its_configuration(tmp_path: Path) -> No
 
 def test_probes_use_the_http_port_of_kproxy() -> None:
     container = sidecar()
-    http = relay._tcp(cli._parse(container["args"]).http, "--http")
+    http = relay._parse_tcp_address(cli._parse(container["args"]).http, "--http")
     assert http is not None
     [port] = container["ports"]
     assert port["containerPort"] == http.port
@@ -119,7 +119,7 @@ def test_compose_publishes_every_advertised_port() -> None:
         published |= set(range(int(first_port), int(last_port or first_port) + 1))
     other_brokers = [name for name in services if name not in ("kproxy", "broker-1")]  # broker-1 is the upstream
     ids = [services[name]["environment"]["KAFKA_NODE_ID"] for name in other_brokers]
-    http = relay._tcp(args.http, "--http")
+    http = relay._parse_tcp_address(args.http, "--http")
     assert http is not None
     assert published == {listener.listen.port, http.port, *(advertise.base + node_id for node_id in ids)}
     assert args.upstream == ["broker-1:9092"]

@@ -30,10 +30,8 @@ class CastLength(NamedTuple):
     @property
     def sentence(self) -> str:
         """The error in one sentence."""
-        count = f"records of {self.size} bytes follow"
-        return (
-            f"{self.path} has length {self.written}, but {count}: the length was cast to int16 ({self.size} & 0xffff)"
-        )
+        actual = f"records of {self.size} bytes follow"
+        return f"{self.path} has length {self.written}, but {actual}: the length was cast to int16 ({self.size} & 0xffff)"
 
     @property
     def hint(self) -> str:

@@ -47,7 +47,7 @@ def _find_other_version_fields(
 ) -> OtherVersionFields:
     field_names, target_struct = {*fields, *tagged}, Layout("", (), flexible)
     result = OtherVersionFields({}, {}, {}, {})
-    for other_version, struct in _history(name, version, path):
+    for other_version, struct in _structs_in_other_versions(name, version, path):
         for index, field in enumerate(struct.fields):
             result.since[field.name] = min(other_version, result.since.get(field.name, other_version))
             if field.nullable:
@@ -65,7 +65,7 @@ def _find_other_version_fields(
 
 
 @functools.lru_cache(maxsize=1024)
-def _history(name: str, version: int, path: tuple[str, ...]) -> tuple[tuple[int, Layout], ...]:
+def _structs_in_other_versions(name: str, version: int, path: tuple[str, ...]) -> tuple[tuple[int, Layout], ...]:
     """Return the struct in all other versions, nearest first; of two equally near versions, the later one first."""
     if not path:
         nearest = sorted(
@@ -75,7 +75,7 @@ def _history(name: str, version: int, path: tuple[str, ...]) -> tuple[tuple[int,
         return tuple((other_version, layout_of(name, other_version)) for other_version in nearest)
     return tuple(
         (other_version, field.struct)
-        for other_version, struct in _history(name, version, path[:-1])
+        for other_version, struct in _structs_in_other_versions(name, version, path[:-1])
         for field in (*struct.fields, *struct.tagged)
         if field.name == path[-1] and field.struct is not None
     )

@@ -89,10 +89,10 @@ def scope_of(field: Field, *, elements: bool) -> str:
 
 
 def _off_by_one_sentence(field: str, delta: int) -> str:
-    size = "small" if delta < 0 else "large"
+    adjective = "small" if delta < 0 else "large"
     if field in SCOPES:
-        return f"every compact length{'' if field == '*' else f' of {SCOPES[field]}'} is one too {size}"
-    return f"the compact length of {field} is one too {size}"
+        return f"every compact length{'' if field == '*' else f' of {SCOPES[field]}'} is one too {adjective}"
+    return f"the compact length of {field} is one too {adjective}"
 
 
 @kind("length_off_by_one", "delta", sentence=_off_by_one_sentence)

@@ -92,7 +92,7 @@ def edit_for(kind: str, parameters: Sequence[str]) -> EditMaker:
         raise EditError(f"PLACE of {kind} is first, last or an index, not {place!r}")
 
     def make_edit(body: Layout) -> Edit:
-        return Edit.of(kind, _target_field(kind, field), **_details(kind, field, values, body))
+        return Edit.of(kind, _target_field(kind, field), **_parse_details(kind, field, values, body))
 
     return make_edit
 
@@ -101,7 +101,7 @@ def _target_field(kind: str, field: str) -> str:
     return "header.correlation_id" if kind == "duplicated_prefix" else field
 
 
-def _details(kind: str, field: str, values: dict[str, str], body: Layout) -> dict[str, Any]:
+def _parse_details(kind: str, field: str, values: dict[str, str], body: Layout) -> dict[str, Any]:
     details: dict[str, Any] = {}
     for name in KINDS[kind].details:
         match name:

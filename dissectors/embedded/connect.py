@@ -19,20 +19,20 @@ _ASSIGNMENT_HEADER = (
 )
 
 
-def _connectors(name: str, *, nullable: bool) -> Field:
+def _connectors_field(name: str, *, nullable: bool) -> Field:
     struct = Layout("ConnectorAssignment", _CONNECTOR)
     return Field(name, "struct", array=True, nullable=nullable, length="int32", struct=struct)
 
 
 _EAGER_STATE = Layout("ConnectWorkerState", _URL_AND_OFFSET)
 _STATE = Layout("ConnectWorkerState", (*_URL_AND_OFFSET, _ALLOCATION))
-_EAGER_ASSIGNMENT = Layout("ConnectAssignment", (*_ASSIGNMENT_HEADER, _connectors("assignment", nullable=False)))
+_EAGER_ASSIGNMENT = Layout("ConnectAssignment", (*_ASSIGNMENT_HEADER, _connectors_field("assignment", nullable=False)))
 _ASSIGNMENT = Layout(
     "ConnectAssignment",
     (
         *_ASSIGNMENT_HEADER,
-        _connectors("assignment", nullable=True),
-        _connectors("revoked", nullable=True),
+        _connectors_field("assignment", nullable=True),
+        _connectors_field("revoked", nullable=True),
         Field("delay", "int32", default=0),
     ),
 )

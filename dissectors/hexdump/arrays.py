@@ -47,7 +47,7 @@ def _array_spans(text: str) -> Iterator[tuple[int, int]]:
 
 def _read_elements(text: str, start: int, end: int) -> bytes:
     words = list(_WORD.finditer(text, start, end))
-    hexadecimal = all(_HEX_BYTE.fullmatch(word[0]) for word in words if word[0] != "...") and any(
+    is_hexadecimal = all(_HEX_BYTE.fullmatch(word[0]) for word in words if word[0] != "...") and any(
         word[0][0] == "0" or not word[0].isdecimal() for word in words
     )
     data = bytearray()
@@ -55,7 +55,7 @@ def _read_elements(text: str, start: int, end: int) -> bytes:
         index = word.start()
         if word[0] == "...":
             raise error_at(text, index, "the program that printed this left bytes out: print them all, as hex")
-        if hexadecimal:
+        if is_hexadecimal:
             data.append(int(word[0], 16))
             continue
         number = _NUMBER.fullmatch(word[0])

@@ -361,8 +361,8 @@ class PossibleFacts(NamedTuple):
 
 @cached_on_owner
 def _possible_facts(layout: Layout) -> PossibleFacts:
-    member = any(field.name == "member_id" for field in (*layout.fields, *layout.tagged))
-    return PossibleFacts(bool(_topic_readers(layout)), _names_group(layout), member, _names_transaction(layout))
+    names_member = any(field.name == "member_id" for field in (*layout.fields, *layout.tagged))
+    return PossibleFacts(bool(_topic_readers(layout)), _names_group(layout), names_member, _names_transaction(layout))
 
 
 _NO_FACTS = PossibleFacts(topics=False, group=False, member=False, transaction=False)

@@ -68,12 +68,12 @@ class Cursor:
 
     def varint(self, name: str, bits: int = 32) -> Node:
         """Read a signed varint, or a varlong if `bits` is 64."""
-        value, end = self._varint(name, bits)
+        value, end = self._read_varint(name, bits)
         return self.leaf(name, end, value)
 
     def blob(self, name: str, *, varint: bool = True, nullable: bool = True) -> Node:
         """Read length-prefixed bytes as one leaf; length -1 is null."""
-        size, start = self._varint(name) if varint else self._int32(name)
+        size, start = self._read_varint(name) if varint else self._read_int32(name)
         if size < (-1 if nullable else 0):
             raise self.fail(f"length is {size}", self.pos, name)
         remaining = self.end - start
@@ -82,7 +82,7 @@ class Cursor:
         end = start + max(size, 0)
         return self.leaf(name, end, None if size < 0 else self.data[start:end])
 
-    def _varint(self, name: str, bits: int = 32) -> tuple[int, int]:
+    def _read_varint(self, name: str, bits: int = 32) -> tuple[int, int]:
         # At most the bytes of one varint, and none beyond the end of the records.
         window = self.data[self.pos : min(self.pos + 10, self.end)]
         try:
@@ -93,7 +93,7 @@ class Cursor:
             raise self.fail(f"varint of more than {bits} bits", self.pos, name) from None
         return value, self.pos + size
 
-    def _int32(self, name: str) -> tuple[int, int]:
+    def _read_int32(self, name: str) -> tuple[int, int]:
         remaining = self.end - self.pos
         if remaining < 4:
             raise self.fail(f"needs 4 bytes for its length, {remaining} left", self.pos, name)

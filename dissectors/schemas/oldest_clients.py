@@ -45,8 +45,8 @@ def client_requirement(name: str | None, version: str | None) -> ClientRequireme
     match = re.match(RELEASE, version)
     if release is None or match is None:
         return None
-    return ClientRequirement(name, release, _numbers(match[1]) >= _numbers(release))
+    return ClientRequirement(name, release, _release_numbers(match[1]) >= _release_numbers(release))
 
 
-def _numbers(release: str) -> list[int]:
+def _release_numbers(release: str) -> list[int]:
     return [int(number) for number in release.split(".")]

@@ -29,7 +29,8 @@ def served(release: str) -> Mapping[int, tuple[int, int]]:
     line = lines.line(release)
     imported = schemas.releases()
     imported_release = next(
-        (candidate for candidate in imported if _numbers(candidate) >= _numbers(line.release)), imported[-1]
+        (candidate for candidate in imported if _release_numbers(candidate) >= _release_numbers(line.release)),
+        imported[-1],
     )
     ranges = {
         api.key: (versions.lowest, versions.highest)
@@ -59,5 +60,5 @@ def _client_api_keys() -> frozenset[int]:
     return frozenset(key for line in all_lines if line.kraft for key in line.served)
 
 
-def _numbers(release: str) -> list[int]:
+def _release_numbers(release: str) -> list[int]:
     return [int(number) for number in release.split(".")]

@@ -241,7 +241,7 @@ class ConnectionState:
         )
 
     def _examine_frame(self, event: RequestReceived | ResponseReceived) -> None:
-        first, message = True, event.message
+        is_first, message = True, event.message
         if message is not None:
             if message.failure is not None:
                 self.failures.append(message.failure)
@@ -259,9 +259,9 @@ class ConnectionState:
                 self.run.learn_topic_ids(message)
             if message.layout is not None:  # only known versions, so that the set stays small
                 key = (message.is_request, message.api_key, message.version)
-                if first := key not in self._seen_versions:
+                if is_first := key not in self._seen_versions:
                     self._seen_versions.add(key)
-        self.flags = flags_of(event, first=first, sasl=self.sasl_mechanism is not None)
+        self.flags = flags_of(event, first=is_first, sasl=self.sasl_mechanism is not None)
 
     def state(self, kind: type[StateT]) -> StateT:
         """Return this connection's instance of a class of state, created on first use."""

@@ -63,7 +63,7 @@ class TransactionalProducer:
         asked: True if EndTxn has requested a commit, False if it has requested an abort; None if neither.
         outcome: Whether the latest transaction that has ended, at `ended_at` (ns), was committed.
         is_fully_observed: Whether everything since `ended_at` was observed.
-        progress: Whether the open transaction changes one of the `offsets`.
+        has_progressed: Whether the open transaction changes one of the `offsets`.
         empty_commits: The number of consecutive commits of nothing, since `empty_since` (ns).
         offsets: The latest offsets that the producer has sent, by group and partition.
     """
@@ -88,7 +88,7 @@ class TransactionalProducer:
     outcome: bool | None = None
     ended_at: int | None = None
     is_fully_observed: bool = False
-    progress: bool = False
+    has_progressed: bool = False
     empty_commits: int = 0
     empty_since: int = 0
     offsets: BoundedDict[tuple[str, TopicPartition], int] = field(default_factory=lambda: BoundedDict(_MAX_PARTITIONS))
@@ -103,7 +103,7 @@ class TransactionalProducer:
     def end_transaction(self) -> None:
         """Record that no transaction is open."""
         self.begun_at = self.refused = self.asked = None
-        self.progress = False
+        self.has_progressed = False
         self.partitions.clear()
         self.groups.clear()
 
@@ -281,7 +281,7 @@ def _end_transaction(producer: TransactionalProducer, *, committed: bool, body: 
     # With version 2, partitions are known only from records, which may have gone to brokers that are not observed. The
     # same is true of TxnOffsetCommit.
     is_known = producer.version == 1 and producer.is_fully_observed and all(producer.groups.values())
-    is_empty = is_known and not producer.partitions and not producer.progress
+    is_empty = is_known and not producer.partitions and not producer.has_progressed
     if producer.aborts == 0:
         producer.aborts_since = at
     if producer.empty_commits == 0:
@@ -302,7 +302,7 @@ def _commit_offsets(
             key = group, _by_topic_name((name, row.get("partition_index", 0)), connection)
             offset = row.get("committed_offset", -1)
             if producer.offsets.get(key) != offset:
-                producer.offsets[key], producer.progress = offset, True
+                producer.offsets[key], producer.has_progressed = offset, True
 
 
 def _added_partitions(request_body: Mapping[str, Any]) -> Iterator[TopicPartition]:

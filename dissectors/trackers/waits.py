@@ -64,9 +64,9 @@ def explain_wait(
         clauses.append(f"the broker answered another connection of this client {elapsed_text} ago, so it works")
     elif others.waiting and not partial_response[0]:
         kind = WaitKind.SILENT if kind is WaitKind.UNKNOWN else kind
-        count = f"{others.waiting} other connections" if others.waiting > 1 else "another connection"
+        subject = f"{others.waiting} other connections" if others.waiting > 1 else "another connection"
         verb = "wait" if others.waiting > 1 else "waits"
-        clauses.append(f"{count} of this client {verb} for it too, so the broker or the network hangs")
+        clauses.append(f"{subject} of this client {verb} for it too, so the broker or the network hangs")
     elif others.elsewhere is not None and others.elsewhere > request.at:
         clauses.append(f"another broker answered this client {duration(at - others.elsewhere)} ago")
     return Wait(kind, "; ".join(clauses))

@@ -32,7 +32,7 @@ class _BoundedCopier:
     def copy(self, value: Any, depth: int) -> Tree:
         self.left -= 1
         if isinstance(value, str):
-            return _text(value)
+            return _safe_text(value)
         if isinstance(value, bool | float | bytes) or value is None:
             return value
         if isinstance(value, int):
@@ -41,7 +41,7 @@ class _BoundedCopier:
                 return CUT
             return value if _MIN_INT <= value <= _MAX_INT else str(value)
         if not isinstance(value, dict | list | tuple):
-            return _text(value)
+            return _safe_text(value)
         if depth >= self._limits.depth or self.left <= 0:
             self.is_cut = True
             return CUT
@@ -51,7 +51,7 @@ class _BoundedCopier:
                 if self.left <= 0:
                     self.is_cut = True
                     break
-                members[_text(key)] = self.copy(member, depth + 1)
+                members[_safe_text(key)] = self.copy(member, depth + 1)
             return members
         items = []
         for element in value:
@@ -62,7 +62,7 @@ class _BoundedCopier:
         return items
 
 
-def _text(value: Any) -> str:
+def _safe_text(value: Any) -> str:
     if isinstance(value, str) and value.isascii():
         return value
     try:

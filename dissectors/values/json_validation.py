@@ -59,9 +59,9 @@ def bounded_validator(class_: Any, *, has_patterns: bool) -> Any:
     with `re`.
     """
     bounded_checks: dict[str, _Check] = {
-        "pattern": _pattern,
-        "patternProperties": _pattern_properties,
-        "additionalProperties": _additional_properties,
+        "pattern": _check_pattern,
+        "patternProperties": _check_pattern_properties,
+        "additionalProperties": _check_additional_properties,
         "uniqueItems": _unique_items,
     }
     if has_patterns:
@@ -107,12 +107,12 @@ def _accept_all(*_: Any) -> None:
     """Accept any value."""
 
 
-def _pattern(validator: Any, pattern: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+def _check_pattern(validator: Any, pattern: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
     if validator.is_type(instance, "string") and _search(pattern, instance) is False:
         yield ValidationError("the text does not match")
 
 
-def _pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
+def _check_pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
     if not validator.is_type(instance, "object"):
         return
     for pattern, schema in patterns.items():
@@ -121,7 +121,9 @@ def _pattern_properties(validator: Any, patterns: Any, instance: Any, _schema: A
                 yield from validator.descend(member, schema, path=name, schema_path=pattern)
 
 
-def _additional_properties(validator: Any, extra_schema: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+def _check_additional_properties(
+    validator: Any, extra_schema: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
     if not validator.is_type(instance, "object"):
         return
     properties, patterns = schema.get("properties", {}), list(schema.get("patternProperties", {}))

@@ -121,8 +121,8 @@ def _read_message(payload: bytes, start: int, message_type: Any) -> DecodedValue
         return DecodedValue("protobuf", payload[start:], type=name, problem=problem)
     value_problem = None
     if unknown := sorted({*_unknown_fields(message)}):
-        numbers = ", ".join(map(str, unknown[:5]))
-        text = f"fields that {name} does not have: {numbers}; probably another message or schema"
+        numbers_text = ", ".join(map(str, unknown[:5]))
+        text = f"fields that {name} does not have: {numbers_text}; probably another message or schema"
         kind = ProblemKind.UNKNOWN_FIELDS if message.ListFields() else ProblemKind.DOES_NOT_FIT
         value_problem = ValueProblem(text, kind=kind)
     reencoded = message.SerializeToString(deterministic=True)

@@ -125,7 +125,7 @@ def _part_change(
     if old_data == new_data:
         return None
     if not old_data or not new_data:
-        return RecordChange(part, "null", f"it was {_size(old_data)}, and is {_size(new_data)}")
+        return RecordChange(part, "null", f"it was {_size_text(old_data)}, and is {_size_text(new_data)}")
     old, new = _RecordSide(part, produced, old_data, schemas), _RecordSide(part, fetched, new_data, schemas)
     kind, text = _envelope_change(old, new)
     if old.body == new.body and kind:
@@ -136,7 +136,7 @@ def _part_change(
     return RecordChange(part, kind or body_kind, "; ".join(filter(None, (text, body_text))), start, keeps_content)
 
 
-def _size(data: bytes | None) -> str:
+def _size_text(data: bytes | None) -> str:
     return "null" if data is None else f"{len(data)} byte{'s' * (len(data) != 1)}"
 
 

@@ -182,10 +182,10 @@ class Half:
 
     def _store(self, new_piece: Piece) -> None:
         waiting = self.waiting
-        position, end = new_piece[0], _end(new_piece)
+        position, end = new_piece[0], _end_position(new_piece)
         index = bisect_right(waiting, position, key=_position)
         if index:
-            position = max(position, _end(waiting[index - 1]))
+            position = max(position, _end_position(waiting[index - 1]))
         while position < end:
             limit = min(end, waiting[index][0]) if index < len(waiting) else end
             if position < limit:
@@ -195,7 +195,7 @@ class Half:
                 index += 1
             if index == len(waiting):
                 break
-            position = max(position, _end(waiting[index]))
+            position = max(position, _end_position(waiting[index]))
             index += 1
 
     def _deliver_waiting(self, at: int, events: list[Event]) -> None:
@@ -218,7 +218,7 @@ class Half:
             self._lose(missing, at, events)
 
 
-def _end(piece: Piece) -> int:
+def _end_position(piece: Piece) -> int:
     position, payload, missing = piece
     return position + len(payload) + missing
 
@@ -226,7 +226,7 @@ def _end(piece: Piece) -> int:
 def _cut(piece: Piece, start: int, end: int | None) -> Piece:
     """Return the part of a piece from position `start` up to `end`."""
     position, payload, _ = piece
-    stop = _end(piece) if end is None else end
+    stop = _end_position(piece) if end is None else end
     if stop <= start:
         return start, b"", 0
     cut_payload = payload[start - position : stop - position]

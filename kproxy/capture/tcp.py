@@ -209,11 +209,11 @@ class Reassembler:
         key = segment.key
         has_syn = bool(segment.flags & SYN)
         if has_syn:
-            from_client = not segment.flags & ACK
+            is_from_client = not segment.flags & ACK
         else:
             (_, source_port), (_, destination_port) = endpoints(key)
-            from_client = source_port >= destination_port  # clients usually have the higher port
-        keys = (key, reverse(key)) if from_client else (reverse(key), key)
+            is_from_client = source_port >= destination_port  # clients usually have the higher port
+        keys = (key, reverse(key)) if is_from_client else (reverse(key), key)
         flow = Flow(next(self._flow_ids), endpoints(keys[0]), midstream=not has_syn)
         connection = _Connection(flow, keys, self._recent)
         client, server = connection.halves

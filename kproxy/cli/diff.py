@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         )
     parser.add_argument("--may-differ", metavar="KINDS", action="append", default=[],
                         help="do not compare values of these kinds either, e.g. offset")  # fmt: skip
-    parser.add_argument("--text-may-differ", metavar="REGEX", type=_pattern,
+    parser.add_argument("--text-may-differ", metavar="REGEX", type=_compile_pattern,
                         help="parts of names and other text that may differ, e.g. '[0-9]+$'")  # fmt: skip
     parser.add_argument("--compare", metavar="KINDS", action="append", default=[],
                         help="compare values of these kinds too, e.g. node-id,error-message")  # fmt: skip
@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     return damage.status(FINDINGS if comparison.differences else CLEAN)
 
 
-def _pattern(text: str) -> re.Pattern[str]:
+def _compile_pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:

@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
         except OSError:
             raise
         except Exception as error:  # noqa: BLE001  # a bug triggered by this frame: continue with the others
-            failure, findings = _failure(error)
+            failure, findings = _failure_and_finding(error)
             status = max(status, FINDINGS if selection.fails("error") else CLEAN)
             if args.json:
                 sys.stdout.buffer.write(_encode(_error_json(None, str(failure), findings)))
@@ -243,7 +243,7 @@ def _answer_json_lines(text: str, selection: Selection, record_values: RecordVal
             line_status = USAGE
             answer = _encode(_error_json(_line_id(line), str(error), []))
         except Exception as error:  # noqa: BLE001  # a bug triggered by this line: continue with the others
-            failure, findings = _failure(error)
+            failure, findings = _failure_and_finding(error)
             line_status = FINDINGS if selection.fails("error") else CLEAN
             answer = _encode(_error_json(_line_id(line), str(failure), findings))
         status = max(status, line_status)
@@ -258,7 +258,7 @@ def _error_json(line_id: object, message: str, findings: list[FindingEntry]) -> 
     return {"id": line_id, "error": error, "findings": [finding_as_json(finding) for finding in findings]}
 
 
-def _failure(error: Exception) -> tuple[Failure, list[FindingEntry]]:
+def _failure_and_finding(error: Exception) -> tuple[Failure, list[FindingEntry]]:
     """Return the failure and the finding for a bug in kproxy that `kproxy.inspection.explain` does not report itself.
 
     They omit the text of the exception, which may contain part of a secret.

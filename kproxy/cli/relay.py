@@ -168,7 +168,10 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.live.upstreams import BuiltInBroker, CapturedResponses, RunningBrokers, Upstream
     from kproxy.outputs.line_outputs import OutputOptions, filter_for
 
-    http, registry = _tcp(args.http, "--http"), _tcp(args.registry_listen, "--registry-listen")
+    http, registry = (
+        _parse_tcp_address(args.http, "--http"),
+        _parse_tcp_address(args.registry_listen, "--registry-listen"),
+    )
     payload_options.check_filter(args)
     if registry is not None:
         payload_options.use_own_registry(args, registry)
@@ -182,7 +185,7 @@ def run(args: argparse.Namespace) -> int:
     )
     selection, limits = options.selection_of(args, "never"), options.limits_of(args)
     record_values = payload_options.record_values_of(args, in_background=True)
-    sample, inspectors = _sample(args), _inspector_count(args)
+    sample, inspectors = _sampled_share(args), _inspector_count(args)
     upstream: Upstream
     if answers is not None:
         configured_listeners, upstream = listeners.replay_listeners(args), CapturedResponses(answers)
@@ -260,7 +263,7 @@ def _captured_answers(args: argparse.Namespace) -> CapturedAnswers:
     return answers
 
 
-def _sample(args: argparse.Namespace) -> float | None:
+def _sampled_share(args: argparse.Namespace) -> float | None:
     from kproxy.proxy.sampling import parse_sample
 
     try:
@@ -290,7 +293,7 @@ def _inspector_count(args: argparse.Namespace) -> int:
     return int(text)
 
 
-def _tcp(text: str | None, option: str) -> TcpAddress | None:
+def _parse_tcp_address(text: str | None, option: str) -> TcpAddress | None:
     """Parse the value of an option that takes a TCP address to listen on."""
     from kproxy.proxy.address import TcpAddress, parse_listen
 

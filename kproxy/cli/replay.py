@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit status."""
-    speed = _speed(args.speed)
+    speed = _parse_speed(args.speed)
     if args.timeout <= 0:
         raise UserError(f"--timeout {args.timeout:g}: use a positive number of seconds")
     address, tls, login = (
@@ -127,7 +127,7 @@ def _read_steps(args: argparse.Namespace, damage: InputDamage) -> list[Step]:
     )
 
 
-def _speed(text: str) -> float | None:
+def _parse_speed(text: str) -> float | None:
     if text == "max":
         return None
     try:

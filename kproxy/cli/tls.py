@@ -52,7 +52,7 @@ def check_for_broker(args: argparse.Namespace, upstream: str = "the built-in bro
     """
     for name in ("upstream_tls", *_UPSTREAM):
         if getattr(args, name):
-            raise UserError(f"{_option(name)} cannot be used with {upstream}: pass --upstream HOST:PORT")
+            raise UserError(f"{_option_name(name)} cannot be used with {upstream}: pass --upstream HOST:PORT")
 
 
 def policy_of(args: argparse.Namespace) -> TlsPolicy:
@@ -72,7 +72,7 @@ def policy_of(args: argparse.Namespace) -> TlsPolicy:
     if not args.upstream_tls:
         for name in _UPSTREAM:
             if getattr(args, name):
-                raise UserError(f"{_option(name)} needs --upstream-tls")
+                raise UserError(f"{_option_name(name)} needs --upstream-tls")
     if args.upstream_insecure and args.upstream_ca is not None:
         raise UserError("--upstream-insecure accepts any certificate: do not pass --upstream-ca with it")
     if args.tls_key_log is not None and args.tls_cert is None and not args.upstream_tls:
@@ -96,5 +96,5 @@ def policy_of(args: argparse.Namespace) -> TlsPolicy:
     return TlsPolicy(client, upstream, args.upstream_sni)
 
 
-def _option(name: str) -> str:
+def _option_name(name: str) -> str:
     return "--" + name.replace("_", "-")

@@ -37,8 +37,12 @@ class ClientLogin:
     def steps(self) -> _Steps:
         """Return a generator of the messages of the mechanism."""
         if self.mechanism in _SCRAM:
-            return _scram(_SCRAM[self.mechanism], self.username, self.password)
-        return _oauthbearer(self.password) if self.mechanism == "OAUTHBEARER" else _plain(self.username, self.password)
+            return _scram_steps(_SCRAM[self.mechanism], self.username, self.password)
+        return (
+            _oauthbearer_steps(self.password)
+            if self.mechanism == "OAUTHBEARER"
+            else _plain_steps(self.username, self.password)
+        )
 
 
 async def log_in(connection: BrokerConnection, login: ClientLogin, served: VersionRanges) -> None:
@@ -83,19 +87,19 @@ async def _send_request(
     return await send_request(connection, api, newest_version(api, served), **values)
 
 
-def _plain(username: str, password: str) -> _Steps:
+def _plain_steps(username: str, password: str) -> _Steps:
     """Log in with PLAIN (RFC 4616)."""
     yield b"\0" + username.encode() + b"\0" + password.encode()
 
 
-def _oauthbearer(token: str) -> _Steps:
+def _oauthbearer_steps(token: str) -> _Steps:
     """Log in with OAUTHBEARER (RFC 7628). An error is answered with 0x01, after which the broker rejects the login."""
     response = yield f"n,,\x01auth=Bearer {token}\x01\x01".encode()
     if response:
         yield b"\x01"
 
 
-def _scram(digest: str, username: str, password: str) -> _Steps:
+def _scram_steps(digest: str, username: str, password: str) -> _Steps:
     """Log in with SCRAM (RFC 5802) without channel binding, like Kafka's ScramSaslClient."""
     nonce = secrets.token_urlsafe(24)
     client_first_bare = f"n={username.replace('=', '=3D').replace(',', '=2C')},r={nonce}"

@@ -69,7 +69,7 @@ class ControlServer:
         """Keep the summary of a line for later viewers, and send the line to watching viewers in the form they want."""
         self._backlog.add(line.encoded(Detail.SUMMARY))
         for viewer in tuple(self._watching):
-            viewer.put(line.for_viewer(payloads=viewer.payloads, frames=viewer.frames))
+            viewer.put(line.for_viewer(payloads=viewer.wants_payloads, frames=viewer.wants_frames))
 
     def announce_listeners(self, listeners: list[Listening]) -> None:
         """Send the changed listeners to watching viewers, and include them in the greeting of later viewers."""
@@ -100,7 +100,7 @@ class ControlServer:
         # Asking workers for their open connections also makes pending lines arrive, which are published at once. They
         # reach the backlog before it is read, so this viewer gets them from there and starts watching only afterwards.
         recent = list(self._backlog.lines(self.inspector, frames=frames)) if backlog else []
-        viewer.watching, viewer.frames, viewer.payloads = True, frames, payloads
+        viewer.is_watching, viewer.wants_frames, viewer.wants_payloads = True, frames, payloads
         self._update_watching()
         self._update_listeners(viewer)
         for line in recent:
@@ -111,7 +111,7 @@ class ControlServer:
 
     def unwatch(self, viewer: Viewer) -> None:
         """Stop sending lines to a viewer."""
-        viewer.watching = viewer.frames = False
+        viewer.is_watching = viewer.wants_frames = False
         self._update_watching()
 
     def close(self, *, remove: bool = True) -> None:
@@ -195,9 +195,9 @@ class ControlServer:
         self._update_watching()
 
     def _update_watching(self) -> None:
-        self._watching = [viewer for viewer in self._viewers if viewer.watching]
-        if (frames := any(viewer.frames for viewer in self._watching)) != self.inspector.frames:
-            self.inspector.frames = frames
+        self._watching = [viewer for viewer in self._viewers if viewer.is_watching]
+        if (wants_frames := any(viewer.wants_frames for viewer in self._watching)) != self.inspector.frames:
+            self.inspector.frames = wants_frames
 
 
 def _late_response(waiting: WaitingResponse, at: int) -> LateResponse:

@@ -42,9 +42,9 @@ class Viewer:
         on_closed: Callable[[Viewer], None],
         limit: int = BUFFER_BYTES,
     ) -> None:
-        self.watching = False
-        self.frames = False
-        self.payloads = False
+        self.is_watching = False
+        self.wants_frames = False
+        self.wants_payloads = False
         self.listeners: Sequence[Listening] = ()  # as last sent
         self._socket = sock
         self._selector = selector
@@ -95,7 +95,7 @@ class Viewer:
             self.close()
             return
         self._flush_at = len(self._out) + _FLUSH_BYTES
-        if not self._out and (self._ending or (self._read_closed and not self.watching)):
+        if not self._out and (self._ending or (self._read_closed and not self.is_watching)):
             self.close()
         else:
             self._update_events()

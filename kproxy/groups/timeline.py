@@ -183,8 +183,10 @@ def lay_out(view: GroupView, window: Window, columns: int) -> Grid:
     bands_by_lane = _stall_bands(view.stalls, view.now)
     now = window.column(view.now, columns)
     return Grid(
-        tuple(_lane(lane, bands_by_lane.get(lane.member.key, ()), view.now, window, columns) for lane in view.lanes),
-        tuple(_generations(view.boundaries, window, columns)),
+        tuple(
+            _lane_cells(lane, bands_by_lane.get(lane.member.key, ()), view.now, window, columns) for lane in view.lanes
+        ),
+        tuple(_generation_marks(view.boundaries, window, columns)),
         tuple(round_times(window, columns)),
         now if 0 <= now < columns else None,
     )
@@ -203,7 +205,7 @@ def _stall_bands(stalls: Iterable[Stall], now: int) -> dict[str, list[Band]]:
     return bands
 
 
-def _lane(lane: LaneView, stalled: Sequence[Band], now: int, window: Window, columns: int) -> tuple[Cell, ...]:
+def _lane_cells(lane: LaneView, stalled: Sequence[Band], now: int, window: Window, columns: int) -> tuple[Cell, ...]:
     cell_row = CellRow(columns)
 
     def columns_of(since: int, until: int) -> range:
@@ -222,7 +224,7 @@ def _lane(lane: LaneView, stalled: Sequence[Band], now: int, window: Window, col
         if event.until is None or len(span_columns) > 1:
             cell_row.fill(span_columns, WAITING, event.severity if event.until is None else "", event.row)
         # The request is shown where it was sent, its outcome where the response arrived.
-        kind = _kind(event)
+        kind = _cell_kind(event)
         response_column = window.column(until, columns)
         request_column = window.column(event.at, columns)
         cell_row.put(
@@ -278,14 +280,14 @@ class CellRow:
         return tuple(row_cells)
 
 
-def _kind(event: Event) -> str:
+def _cell_kind(event: Event) -> str:
     """Return the kind of cell for an event whose response has arrived."""
     if event.error == "REBALANCE_IN_PROGRESS":
         return REJOIN
     return REFUSED if event.error and event.severity else event.kind
 
 
-def _generations(boundaries: Iterable[Boundary], window: Window, columns: int) -> Iterator[Mark]:
+def _generation_marks(boundaries: Iterable[Boundary], window: Window, columns: int) -> Iterator[Mark]:
     """Yield a mark where each generation begins (at the left edge if it began earlier), if there is room for it."""
     boundary_by_column: dict[int, Boundary] = {}
     for boundary in boundaries:

@@ -31,10 +31,10 @@ def record_test(session: BrowseSession, exchange: Exchange, row_filter: Filter |
         note = session.note(exchange.row)
         columns |= {"note": note.text or None, "marked": note.marked}
     matches = row_filter.matches
-    return lambda record: matches({**columns, "body": [_decoded(record), list(_texts(record))]})
+    return lambda record: matches({**columns, "body": [_decoded_record(record), list(_record_texts(record))]})
 
 
-def _decoded(record: Record) -> dict[str, Any]:
+def _decoded_record(record: Record) -> dict[str, Any]:
     """Return a record as in the body of a trace line, with what is decoded."""
     fields = {child.name: child for child in record.field.children}
     result: dict[str, Any] = {name: _decoded_value(fields[name]) for name in _PARTS if name in fields}
@@ -56,7 +56,7 @@ def _child(field: FieldView, name: str) -> FieldView | None:
     return next((child for child in field.children if child.name == name), None)
 
 
-def _texts(record: Record) -> Iterator[str]:
+def _record_texts(record: Record) -> Iterator[str]:
     """Yield the texts of a record, also as they are in its bytes, which a search for text reads."""
     fields = {child.name: child for child in record.field.children}
     for name, part in (("key", record.key), ("value", record.value)):

@@ -46,9 +46,9 @@ def side_json(side: FrameDetail, response: ResponseLine | None = None) -> dict[s
     cut]``. Offsets are text, because JavaScript numbers cannot hold 64 bits; null if unknown.
     """
     result: dict[str, Any] = {
-        "missing": _safe(side.missing),
-        "error": _safe(side.error),
-        "departure": _safe(side.departure),
+        "missing": _safe_or_none(side.missing),
+        "error": _safe_or_none(side.error),
+        "departure": _safe_or_none(side.departure),
     }
     if side.frame is not None:
         result["frame"] = base64.b64encode(side.frame[:MAX_BYTES]).decode("ascii")
@@ -146,7 +146,7 @@ def finding_json(finding: FindingEntry) -> dict[str, Any]:
         "code": safe(finding.code),
         "name": safe(finding.name),
         "message": safe(finding.message),
-        "path": _safe(finding.path),
+        "path": _safe_or_none(finding.path),
         "span": finding.span,
         "notes": [[name, safe(text)] for name, text in notes(finding)],
     }
@@ -196,5 +196,5 @@ def _part_cells(part: RecordPart) -> list[Any]:
     return [part.form, part.text[:MAX_TEXT], part.size, part.schema_id, is_cut]
 
 
-def _safe(text: str | None) -> str | None:
+def _safe_or_none(text: str | None) -> str | None:
     return None if text is None else safe(text)

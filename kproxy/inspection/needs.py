@@ -50,6 +50,6 @@ EVERYTHING: Final = Needs()
 
 def needs_of(columns: Set[str]) -> Needs:
     """Return what an output that reads only these columns needs. ``kind`` also means lines of findings and stalls."""
-    findings = "kind" in columns or not FINDING_COLUMNS.isdisjoint(columns)
-    facts = findings or not _FACTS.isdisjoint(columns)  # stalls follow from facts
-    return Needs(findings, facts, decoding=facts or not _DECODED.isdisjoint(columns))
+    needs_findings = "kind" in columns or not FINDING_COLUMNS.isdisjoint(columns)
+    needs_facts = needs_findings or not _FACTS.isdisjoint(columns)  # stalls follow from facts
+    return Needs(needs_findings, needs_facts, decoding=needs_facts or not _DECODED.isdisjoint(columns))

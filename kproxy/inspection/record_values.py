@@ -126,8 +126,8 @@ class RecordValues:
                     batch.get("magic", -1),
                     row.get("timestamp", -1),
                     batch.get("timestamp_type") == "LogAppendTime",
-                    _bytes(row.get("key")),
-                    _bytes(row.get("value")),
+                    _bytes_or_none(row.get("key")),
+                    _bytes_or_none(row.get("value")),
                     _headers(row),
                     bool(self.masks),
                 )
@@ -158,7 +158,7 @@ class RecordValues:
                     row[part] = self._entry(masked, shown_value)
                 if is_control:
                     continue
-                reported_value = self._reported(value.with_schema(part), is_masked=is_masked)
+                reported_value = self._reported_value(value.with_schema(part), is_masked=is_masked)
                 schema = None if reported_value.schema is None else schemas.get(reported_value.schema)
                 known_schema = schema if isinstance(schema, Schema) else None
                 yield DecodedPart(
@@ -171,7 +171,7 @@ class RecordValues:
                 topic, "value", f"{written.path}.value", b"", values.decode(None, ValueContext()), None, whole_record
             )
         for header in row.get("headers", ()):
-            if (data := _bytes(header["value"])) is not None:
+            if (data := _bytes_or_none(header["value"])) is not None:
                 is_masked = self.masks.masks_header(topic, header["key"])
                 header["value"] = _masked_entry() if is_masked else self._entry(values.decode(data, ValueContext()))
             if self.masks.text_masks is not None:
@@ -246,7 +246,7 @@ class RecordValues:
             return _masked_entry(shown_value, _UNKNOWN_SCHEMA if _has_no_schema(value) else None)
         return entry(replace(_mask_names(value, text_masks), data=text_masks.mask_tree(value.data)))
 
-    def _reported(self, value: DecodedValue, *, is_masked: bool) -> DecodedValue:
+    def _reported_value(self, value: DecodedValue, *, is_masked: bool) -> DecodedValue:
         """Return the value as rules see it: the path in a problem may contain names from inside a masked value."""
         problem, text_masks = value.problem, self.masks.text_masks
         if is_masked:
@@ -345,10 +345,10 @@ def _schema_keys(records: Iterable[_Record]) -> set[SchemaKey]:
     }
 
 
-def _bytes(value: Any) -> bytes | None:
+def _bytes_or_none(value: Any) -> bytes | None:
     return bytes(value) if isinstance(value, bytes | memoryview) else None
 
 
 def _headers(record: Row) -> tuple[tuple[str, bytes | None], ...]:
     """Return the headers. Call this before their values are replaced."""
-    return tuple((header["key"], _bytes(header["value"])) for header in record.get("headers", ()))
+    return tuple((header["key"], _bytes_or_none(header["value"])) for header in record.get("headers", ()))

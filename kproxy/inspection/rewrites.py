@@ -30,10 +30,10 @@ def _differences(before: Any, after: Any, path: tuple[str, ...]) -> Iterator[Rew
             if old is not new:
                 yield from _differences(old, new, (*path, str(index)))
     elif before != after:
-        yield RewrittenEntry(render(path), _text(before), _text(after))
+        yield RewrittenEntry(render(path), _value_text(before), _value_text(after))
 
 
-def _text(value: Any) -> str | None:
+def _value_text(value: Any) -> str | None:
     """Return a value as text; bytes and structs, which no interceptor changes on its own, become ``...``."""
     if value is None or isinstance(value, str):
         return value

@@ -28,14 +28,14 @@ def withhold_records(message: Message, body: Row) -> Row:
         for batch in field.batches:
             for name, value in batch.items():
                 if isinstance(value, bytes | memoryview):
-                    batch[name] = _size(value)
+                    batch[name] = _size_entry(value)
             for record in batch.get("records", ()):
                 leave_out_reasons(record)
                 for name in ("key", "value"):
                     if isinstance(data := record.get(name), bytes | memoryview):
-                        record[name] = _size(data)
+                        record[name] = _size_entry(data)
                 record["headers"] = [
-                    {"key": WITHHELD, "value": None if header["value"] is None else _size(header["value"])}
+                    {"key": WITHHELD, "value": None if header["value"] is None else _size_entry(header["value"])}
                     for header in record.get("headers", ())
                 ]
     return body
@@ -105,5 +105,5 @@ def _number_spans(node: Node) -> Iterator[tuple[int, int]]:
             yield child.start, child.end
 
 
-def _size(data: Any) -> dict[str, str]:
+def _size_entry(data: Any) -> dict[str, str]:
     return {"format": WITHHELD, "data": f"({len(data)} byte{'s' * (len(data) != 1)})"}

@@ -162,12 +162,12 @@ class Worker:
 
     def _reply_to_data(self, lines: list[Line], causes: Iterator[str]) -> Reply:
         line_causes = list(islice(causes, sum(map(_finding_count, lines))))
-        return Reply([self._encoded(line) for line in lines], line_causes)
+        return Reply([self._encoded_line(line) for line in lines], line_causes)
 
     def _reply_with(self, lines: list[Line], value: Any = None) -> Reply:
-        return Reply([self._encoded(line) for line in lines], self._inspector.take_new_causes(), value)
+        return Reply([self._encoded_line(line) for line in lines], self._inspector.take_new_causes(), value)
 
-    def _encoded(self, line: Line) -> AnyLine:
+    def _encoded_line(self, line: Line) -> AnyLine:
         if not self._encodings:
             return line
         is_judged = self._judged.observe(line)

@@ -179,8 +179,12 @@ class TextOutput:
                 pieces.append(("  (already open)", "dim"))
         elif isinstance(line, CloseLine):
             ending = " ".join(part for part in (line.how, f"by {line.by}" if line.by else None) if part)
-            counts = f"{line.requests} requests, {line.responses} responses"
-            pieces += [("- ", "info"), (f"close  {line.client} -> {line.server}  {ending}", ""), (f"  {counts}", "dim")]
+            counts_text = f"{line.requests} requests, {line.responses} responses"
+            pieces += [
+                ("- ", "info"),
+                (f"close  {line.client} -> {line.server}  {ending}", ""),
+                (f"  {counts_text}", "dim"),
+            ]
             if line.unanswered:
                 pieces.append((f"  {line.unanswered} unanswered", "warning"))
             if line.repeated:
@@ -313,8 +317,8 @@ def topics_text(entries: list[TopicEntry], maximum: int = 3) -> str:
     for entry in entries[:maximum]:
         text = safe(entry.topic or entry.topic_id or "?")
         if entry.partitions:
-            numbers = ",".join(map(str, entry.partitions[:6]))
-            text += f"[{numbers}{',..' if len(entry.partitions) > 6 else ''}]"
+            partitions_text = ",".join(map(str, entry.partitions[:6]))
+            text += f"[{partitions_text}{',..' if len(entry.partitions) > 6 else ''}]"
         if entry.bytes:
             text += f" {entry.records} record{'s' * (entry.records != 1)} {size(entry.bytes)}"
         texts.append(text)
@@ -329,8 +333,8 @@ def value_text(value: Any, maximum: int = 60) -> str:
         return f'"{text}"' if len(value) <= maximum else f'"{text[: maximum - 12]}"...'
     if isinstance(value, bytes | memoryview):
         text = bytes(value[:maximum]).decode("utf-8", "replace")
-        count = f"{len(value)} byte{'s' * (len(value) != 1)}"
-        return f'"{text}" ({count})' if value and text.isprintable() and len(value) <= maximum - 12 else count
+        size_text = f"{len(value)} byte{'s' * (len(value) != 1)}"
+        return f'"{text}" ({size_text})' if value and text.isprintable() and len(value) <= maximum - 12 else size_text
     return _WORDS.get(str(value), str(value))
 
 

@@ -93,15 +93,15 @@ class ConnectionSetup:
         server = str(self.listener.upstream)
         if upstream is not None and self.listener.dial is None:
             server = address_text(upstream.getpeername(), upstream.family)
-        tls = self.listener.tls.client is not None
-        plaintext_upstream = tls and self.listener.tls.upstream is None and self.listener.dial is None
+        uses_tls = self.listener.tls.client is not None
+        plaintext_upstream = uses_tls and self.listener.tls.upstream is None and self.listener.dial is None
         return tap.open(
             self._number,
             self._accepted_at,
             self._client,
             server,
             self._local_address,
-            tls=tls,
+            tls=uses_tls,
             plaintext_upstream=plaintext_upstream,
         )
 

@@ -57,7 +57,7 @@ def describe(address: str, topic: str) -> Facts:
             [result] = _request(broker, _API, min(versions[_KEY], 4), body)["results"]
             if not result["error_code"]:
                 configs_by_type[type_name] = [
-                    _fact(entry) for entry in sorted(result["configs"], key=lambda entry: str(entry["name"]))
+                    _config_facts(entry) for entry in sorted(result["configs"], key=lambda entry: str(entry["name"]))
                 ]
     return configs_by_type
 
@@ -119,7 +119,7 @@ def _request(broker: socket.socket, name: str, version: int, body: Mapping[str, 
     return decode(layout(f"{name}Response", version), frame, start).values
 
 
-def _fact(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def _config_facts(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the facts about a config: default, type and documentation depend on the version of DescribeConfigs."""
     synonyms = config.get("synonyms") or []
     defaults = [synonym["value"] for synonym in synonyms if synonym["source"] == _DEFAULT]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 
 @functools.lru_cache(maxsize=64)
-def _second(seconds: int) -> str:
+def _format_second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
@@ -18,7 +18,7 @@ def timestamp(at: int) -> str:
     """
     seconds, nanos = divmod(at, 1_000_000_000)
     try:
-        return f"{_second(seconds)}.{nanos // 1000:06d}Z"
+        return f"{_format_second(seconds)}.{nanos // 1000:06d}Z"
     except (ValueError, OverflowError, OSError):
         return "1970-01-01T00:00:00.000000Z"
 

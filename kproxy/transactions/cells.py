@@ -31,14 +31,14 @@ def cells(row: TransactionRow, now: int) -> tuple[StyledText, ...]:
         StyledText(row.state.value, _STYLES.get(row.state, "dim")),
         StyledText(duration((now - row.begun_at) // 1000) if row.begun_at is not None else ""),
         StyledText(duration(row.timeout_ms * 1000) if row.timeout_ms else "", "dim"),
-        StyledText(_count(len(row.partitions))),
-        StyledText(_count(row.commits)),
-        StyledText(_count(row.aborts)),
-        StyledText(_count(row.fenced), "warning"),
+        StyledText(_count_text(len(row.partitions))),
+        StyledText(_count_text(row.commits)),
+        StyledText(_count_text(row.aborts)),
+        StyledText(_count_text(row.fenced), "warning"),
         StyledText(duration(row.longest_ns // 1000) if row.longest_ns else ""),
         StyledText(safe(row.problem(now)), "warning"),
     )
 
 
-def _count(number: int) -> str:
+def _count_text(number: int) -> str:
     return f"{number:,}" if number else ""

@@ -104,14 +104,16 @@ class TransactionRow(Struct, frozen=True):
         if self.is_hanging(now):
             reason = "its requests were not observed" if self.transactional_id is None else "no transaction is open"
             since = min(held_row.since for held_row in self.held)
-            return f"holds {self._held_text()} for {_seconds(now - since)}, but {reason}"
+            return f"holds {self._held_text()} for {_seconds_text(now - since)}, but {reason}"
         if self.begun_at is None:
             return ""
         text = ""
         if self.held and now - min(partition.since for partition in self.held) >= LONG_HOLD_NS:
-            text = f"holds {self._held_text()} for {_seconds(now - min(partition.since for partition in self.held))}"
+            text = (
+                f"holds {self._held_text()} for {_seconds_text(now - min(partition.since for partition in self.held))}"
+            )
         if self.gone_at is not None:
-            producer_text = f"its producer left {_seconds(now - self.gone_at)} ago"
+            producer_text = f"its producer left {_seconds_text(now - self.gone_at)} ago"
             text = f"{text}; {producer_text}" if text else producer_text
         return text
 
@@ -120,5 +122,5 @@ class TransactionRow(Struct, frozen=True):
         return ", ".join(partitions[:3]) + (f" and {len(partitions) - 3} more" if len(partitions) > 3 else "")
 
 
-def _seconds(ns: int) -> str:
+def _seconds_text(ns: int) -> str:
     return f"{max(ns, 0) / 1e9:.1f} s"

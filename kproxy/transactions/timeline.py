@@ -63,14 +63,14 @@ def lay_out(rows: Sequence[TransactionRow], spans: Spans, now: int, window: Wind
     """Return the rows as lanes of `columns` cells. Open transactions extend to `now`."""
     now_column = window.column(now, columns)
     return Grid(
-        tuple(_lane(row, spans(row.key), now, window, columns).cells() for row in rows),
+        tuple(_lane_row(row, spans(row.key), now, window, columns).cells() for row in rows),
         tuple[Mark, ...](),
         tuple(round_times(window, columns)),
         now_column if 0 <= now_column < columns else None,
     )
 
 
-def _lane(row: TransactionRow, spans: Sequence[TransactionSpan], now: int, window: Window, columns: int) -> CellRow:
+def _lane_row(row: TransactionRow, spans: Sequence[TransactionSpan], now: int, window: Window, columns: int) -> CellRow:
     lane = CellRow(columns, GLYPHS, _PRIORITY)
 
     def columns_of(since: int, until: int) -> range:

@@ -65,7 +65,7 @@ def rows(session: BrowseSession, view: SessionView, offset: int, limit: int) -> 
         "count": len(visible),
         "total": len(session.index.at),
         "busy": _is_growing(session, view),
-        "rows": [_row(session, visible[position]) for position in range(offset, end)],
+        "rows": [_row_json(session, visible[position]) for position in range(offset, end)],
     }
 
 
@@ -74,7 +74,7 @@ def _is_growing(session: BrowseSession, view: SessionView) -> bool:
     return view.visible.is_behind or session.source.phase is SourcePhase.READING
 
 
-def _row(session: BrowseSession, row: int) -> list[Any] | None:
+def _row_json(session: BrowseSession, row: int) -> list[Any] | None:
     exchange = session.exchange(row)
     return None if exchange is None else row_json(session, exchange, row)
 

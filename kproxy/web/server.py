@@ -80,7 +80,7 @@ class WebServer:
 
     async def serve_on(self, sockets: Sequence[socket], stop: asyncio.Event) -> None:
         """Serve until `stop` is set."""
-        runner = web.AppRunner(self._application(), access_log=None, shutdown_timeout=1)
+        runner = web.AppRunner(self._make_application(), access_log=None, shutdown_timeout=1)
         await runner.setup()
         async with asyncio.TaskGroup() as tasks:
             reader_tasks = [tasks.create_task(self._session.source.run()), tasks.create_task(self._read())]
@@ -101,26 +101,26 @@ class WebServer:
             has_more = self._session.work(_SLICE_S)
             await asyncio.sleep(_PAUSE_S if has_more else _IDLE_S)
 
-    def _application(self) -> web.Application:
+    def _make_application(self) -> web.Application:
         app = web.Application(middlewares=[self._check_access])
         app.add_routes([
-            web.get("/", self._index),
-            web.get("/app/{name:[a-z_]+}.{kind:js|css}", self._module),
-            web.get("/api/info", self._info),
+            web.get("/", self._get_index),
+            web.get("/app/{name:[a-z_]+}.{kind:js|css}", self._get_module),
+            web.get("/api/info", self._get_info),
             web.get("/api/state", self._get_state),
-            web.get("/api/events", self._events),
-            web.get("/api/rows", self._rows),
-            web.get("/api/rows.jsonl", partial(self._download, lines=answers.raw_lines, name="kproxy-rows.jsonl")),
-            web.get("/api/rows.csv", partial(self._download, lines=csv_rows, name="kproxy-rows.csv")),
-            web.get("/api/rows.pcapng", self._capture),
-            web.get("/api/position", self._position),
-            web.get("/api/exchanges/{row:[0-9]{1,15}}", self._exchange),
-            web.get("/api/causes", self._causes),
-            web.get("/api/tables/{name:[a-z-]+}", self._table),
-            web.get("/api/records", self._records),
-            web.get("/api/over-time", self._over_time),
-            web.get("/api/topics-over-time", self._topics_over_time),
-            web.get("/api/timelines/{name:[a-z-]+}", self._timeline),
+            web.get("/api/events", self._get_events),
+            web.get("/api/rows", self._get_rows),
+            web.get("/api/rows.jsonl", partial(self._download_rows, lines=answers.raw_lines, name="kproxy-rows.jsonl")),
+            web.get("/api/rows.csv", partial(self._download_rows, lines=csv_rows, name="kproxy-rows.csv")),
+            web.get("/api/rows.pcapng", self._download_capture),
+            web.get("/api/position", self._get_position),
+            web.get("/api/exchanges/{row:[0-9]{1,15}}", self._get_exchange),
+            web.get("/api/causes", self._get_causes),
+            web.get("/api/tables/{name:[a-z-]+}", self._get_table),
+            web.get("/api/records", self._get_records),
+            web.get("/api/over-time", self._get_over_time),
+            web.get("/api/topics-over-time", self._get_topics_over_time),
+            web.get("/api/timelines/{name:[a-z-]+}", self._get_timeline),
         ])  # fmt: skip
         app.on_response_prepare.append(_add_headers)
         return app
@@ -142,7 +142,7 @@ class WebServer:
         except FilterError as error:
             raise web.HTTPBadRequest(text=f"{error}\n") from None
 
-    async def _index(self, request: web.Request) -> web.Response:
+    async def _get_index(self, request: web.Request) -> web.Response:
         """Serve the page. A token in the URL is stored in a cookie, and the page removes it from the URL.
 
         A redirect would not work: a browser that follows a link from another site does not send a `SameSite=Strict`
@@ -152,15 +152,15 @@ class WebServer:
         response.set_cookie(self._access.cookie, self._access.token, httponly=True, samesite="Strict", path="/")
         return response
 
-    async def _module(self, request: web.Request) -> web.Response:
+    async def _get_module(self, request: web.Request) -> web.Response:
         name, kind = request.match_info["name"], request.match_info["kind"]
         file = files(_APP) / f"{name}.{kind}"
         if not file.is_file():
             raise web.HTTPNotFound
         return web.Response(text=file.read_text(encoding="utf-8"), content_type=_TYPES[kind])
 
-    async def _info(self, _: web.Request) -> web.Response:
-        return _json(answers.info(self._initial_filter) | {"names": [self._session.source.name]})
+    async def _get_info(self, _: web.Request) -> web.Response:
+        return _json_response(answers.info(self._initial_filter) | {"names": [self._session.source.name]})
 
     async def _get_state(self, _: web.Request) -> web.Response:
         return web.Response(body=self._encoded_state(), content_type="application/json")
@@ -172,7 +172,7 @@ class WebServer:
             self._state = key, encode_json(answers.state(self._session))
         return self._state[1]
 
-    async def _events(self, request: web.Request) -> web.WebSocketResponse:
+    async def _get_events(self, request: web.Request) -> web.WebSocketResponse:
         """Send the state after each change, at most every `_EVENT_INTERVAL_S`.
 
         This is a websocket, because browsers limit other streams from a server to six across all windows.
@@ -203,7 +203,7 @@ class WebServer:
                     last_state = state
                 await asyncio.sleep(_EVENT_INTERVAL_S)
 
-    async def _view(self, request: web.Request, *, counts: bool = False) -> SessionView:
+    async def _requested_view(self, request: web.Request, *, counts: bool = False) -> SessionView:
         """Return the view that a request asks for, after filtering and sorting it for up to `_WAIT_S`."""
         query = request.query
         view = self._views.view(RowQuery(query.get("filter", ""), bool(query.get("only")), query.get("sort", "time")))
@@ -217,65 +217,71 @@ class WebServer:
             await asyncio.sleep(0)
         return view
 
-    async def _rows(self, request: web.Request) -> web.Response:
-        view = await self._view(request)
+    async def _get_rows(self, request: web.Request) -> web.Response:
+        view = await self._requested_view(request)
         offset, limit = _query_number(request, "offset"), _query_number(request, "limit", answers.MAX_ROWS)
-        return _json(answers.rows(self._session, view, offset, limit))
+        return _json_response(answers.rows(self._session, view, offset, limit))
 
-    async def _position(self, request: web.Request) -> web.Response:
-        return _json({"position": answers.position(await self._view(request), _query_number(request, "row"))})
+    async def _get_position(self, request: web.Request) -> web.Response:
+        return _json_response(
+            {"position": answers.position(await self._requested_view(request), _query_number(request, "row"))}
+        )
 
-    async def _exchange(self, request: web.Request) -> web.Response:
+    async def _get_exchange(self, request: web.Request) -> web.Response:
         result = answers.exchange(self._session, int(request.match_info["row"]))
         if result is None:
             raise web.HTTPNotFound(text="This frame does not exist, or is no longer kept (--keep).\n")
-        return _json(result)
+        return _json_response(result)
 
-    async def _causes(self, request: web.Request) -> web.Response:
-        return _json(answers.causes(self._session, await self._view(request, counts=True)))
+    async def _get_causes(self, request: web.Request) -> web.Response:
+        return _json_response(answers.causes(self._session, await self._requested_view(request, counts=True)))
 
-    async def _table(self, request: web.Request) -> web.Response:
-        view = await self._view(request, counts=True)
+    async def _get_table(self, request: web.Request) -> web.Response:
+        view = await self._requested_view(request, counts=True)
         if (result := answers.table(self._session, view, request.match_info["name"])) is None:
             raise web.HTTPNotFound(text="Unknown table.\n")
-        return _json(result)
+        return _json_response(result)
 
-    async def _records(self, request: web.Request) -> web.Response:
-        view = await self._view(request)
+    async def _get_records(self, request: web.Request) -> web.Response:
+        view = await self._requested_view(request)
         max_records = _query_number(request, "most", answers.MAX_ROWS)
-        return _json(answers.records(self._session, view, _query_number(request, "from"), max_records))
+        return _json_response(answers.records(self._session, view, _query_number(request, "from"), max_records))
 
-    async def _timeline(self, request: web.Request) -> web.Response:
-        view = await self._view(request, counts=True)
+    async def _get_timeline(self, request: web.Request) -> web.Response:
+        view = await self._requested_view(request, counts=True)
         if (build_timelines := TIMELINES.get(request.match_info["name"])) is None:
             raise web.HTTPNotFound(text="Unknown timeline.\n")
-        return _json(timeline_json(build_timelines(self._session, view), self._session))
+        return _json_response(timeline_json(build_timelines(self._session, view), self._session))
 
-    async def _over_time(self, request: web.Request) -> web.Response:
-        view = await self._view(request)
+    async def _get_over_time(self, request: web.Request) -> web.Response:
+        view = await self._requested_view(request)
         api, parts = request.query.get("api", ""), _part_count(request)
         key = "all", *_rows_key(request), api, parts
-        return _json(await self._pictures.picture(key, view, partial(over_time, self._session, view, api, parts)))
+        return _json_response(
+            await self._pictures.picture(key, view, partial(over_time, self._session, view, api, parts))
+        )
 
-    async def _topics_over_time(self, request: web.Request) -> web.Response:
-        view, parts = await self._view(request), _part_count(request)
+    async def _get_topics_over_time(self, request: web.Request) -> web.Response:
+        view, parts = await self._requested_view(request), _part_count(request)
         key = "topics", *_rows_key(request), parts
-        return _json(await self._pictures.picture(key, view, partial(topics_over_time, self._session, view, parts)))
+        return _json_response(
+            await self._pictures.picture(key, view, partial(topics_over_time, self._session, view, parts))
+        )
 
     async def _complete_view(self, request: web.Request) -> SessionView:
         """Return the view that a request asks for, once it is completely filtered and sorted."""
-        view = await self._view(request)
+        view = await self._requested_view(request)
         while view.visible.is_behind:
             view.work(time.perf_counter() + _SLICE_S)
             await asyncio.sleep(_PAUSE_S)
         return view
 
-    async def _download(
+    async def _download_rows(
         self, request: web.Request, lines: Callable[[BrowseSession, SessionView], Iterator[bytes]], name: str
     ) -> web.StreamResponse:
         return await _send_file(request, lines(self._session, await self._complete_view(request)), name)
 
-    async def _capture(self, request: web.Request) -> web.StreamResponse:
+    async def _download_capture(self, request: web.Request) -> web.StreamResponse:
         """Send the rows of a view as a capture, or only the exchange of a row."""
         if "row" in request.query:
             rows: Iterable[int] = (_query_number(request, "row"),)
@@ -322,7 +328,7 @@ def _query_number(request: web.Request, name: str, default: int = 0) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else default
 
 
-def _json(value: Any) -> web.Response:
+def _json_response(value: Any) -> web.Response:
     return web.Response(body=encode_json(value), content_type="application/json")
 
 

@@ -32,7 +32,7 @@ def isolated_environment(tmp_path: Path) -> Mapping[str, str]:
 
 
 @pytest.fixture
-def bug(tmp_path: Path, isolated_environment: Mapping[str, str]) -> Iterator[Terminal]:
+def terminal(tmp_path: Path, isolated_environment: Mapping[str, str]) -> Iterator[Terminal]:
     """Show the capture of a bug on a large screen; the editor copies its file."""
     variables = {**isolated_environment, "EDITOR": "sh -c 'cp \"$0\" copy && mv copy edited'", "VISUAL": ""}
     with kproxy("tui", BUG, size=LARGE, cwd=tmp_path, env=variables) as terminal:
@@ -49,9 +49,9 @@ def press_and_check(terminal: Terminal, steps: Sequence[Step]) -> None:
         terminal.wait_for((lambda screen, text=unwanted: text not in screen) if unwanted else expected)
 
 
-def test_keys_move_among_frames(bug: Terminal) -> None:
+def test_keys_move_among_frames(terminal: Terminal) -> None:
     first_client, last_time, finding_time = "client: 127.0.0.1:53998", "02:20:01.830 UTC", "02:19:55.762 UTC"
-    press_and_check(bug,
+    press_and_check(terminal,
                     [("j", "request  ApiVersions v4"), ("Down", "request  ApiVersions v3"), ("j", finding_time),
                     ("k", "request  ApiVersions v3"), ("Up", "request  ApiVersions v4"), ("G", last_time),
                     ("g", first_client), ("End", last_time), ("Home", first_client), ("PageDown", last_time),
@@ -60,30 +60,30 @@ def test_keys_move_among_frames(bug: Terminal) -> None:
                     ("N", finding_time), ])  # fmt: skip
 
 
-def test_keys_work_in_an_exchange(bug: Terminal) -> None:
-    press_and_check(bug,
+def test_keys_work_in_an_exchange(terminal: Terminal) -> None:
+    press_and_check(terminal,
                     [("!", "hint: do not write throttle_time_ms in version 2"), ("Enter", "no latency error / finding"),
                     ("j", "▼ brokers"), ("h", "▶ brokers"), ("l", "▼ brokers"), ("]", "127.0.0.1:35052"),
                     ("[", "02:19:55.762 UTC"), ])  # fmt: skip
-    until("the cursor is on the field", lambda: "throttle_time_ms" in highlighted(bug))
+    until("the cursor is on the field", lambda: "throttle_time_ms" in highlighted(terminal))
     press_and_check(
-        bug, [("Enter", "tab:  as it fits"), ("Escape", "no tab:  as it fits"), ("Escape", "latency error / finding")]
+        terminal, [("Enter", "tab:  as it fits"), ("Escape", "no tab:  as it fits"), ("Escape", "latency error / finding")]
     )
 
 
-def test_fields_and_bytes_follow_each_other_on_both_sides(bug: Terminal) -> None:
-    press_and_check(bug, [("!", "hint: do not"), ("Enter", "no latency error / finding")])
-    until("the field of the finding is marked", lambda: "throttle_time_ms" in highlighted(bug))
-    bug.press("Tab", "j", *"llllllll")  # from byte 8 to the port
-    until("the field of that byte is marked", lambda: "port" in highlighted(bug))
-    bug.press("r")
-    until("the request is looked at", lambda: "request" in highlighted(bug))
-    bug.press("j", "j")
-    until("a field of the request is marked", lambda: highlighted(bug) & {"size", "header", "body"})
-    bug.press("r")
-    until("the response is looked at", lambda: "response" in highlighted(bug))
-    bug.press("k")
-    until("the field above is marked", lambda: "host" in highlighted(bug))
+def test_fields_and_bytes_follow_each_other_on_both_sides(terminal: Terminal) -> None:
+    press_and_check(terminal, [("!", "hint: do not"), ("Enter", "no latency error / finding")])
+    until("the field of the finding is marked", lambda: "throttle_time_ms" in highlighted(terminal))
+    terminal.press("Tab", "j", *"llllllll")  # from byte 8 to the port
+    until("the field of that byte is marked", lambda: "port" in highlighted(terminal))
+    terminal.press("r")
+    until("the request is looked at", lambda: "request" in highlighted(terminal))
+    terminal.press("j", "j")
+    until("a field of the request is marked", lambda: highlighted(terminal) & {"size", "header", "body"})
+    terminal.press("r")
+    until("the response is looked at", lambda: "response" in highlighted(terminal))
+    terminal.press("k")
+    until("the field above is marked", lambda: "host" in highlighted(terminal))
 
 
 def highlighted(terminal: Terminal) -> set[str]:
@@ -97,75 +97,75 @@ def highlighted(terminal: Terminal) -> set[str]:
     return words
 
 
-def test_keys_edit_the_filter(bug: Terminal) -> None:
-    press_and_check(bug, [("/", "api=Fetch and latency")])
-    bug.write("laten")
-    bug.wait_for(lambda screen: "latency" in screen.splitlines()[-2])
-    bug.press("Tab")
-    bug.write(">oops")
-    bug.press("Enter")
-    bug.wait_for("^^^^")
-    press_and_check(bug, [("Escape", "no ^^^^"), ("/", "api=Fetch and latency")])
-    bug.write("api=Metadata")
+def test_keys_edit_the_filter(terminal: Terminal) -> None:
+    press_and_check(terminal, [("/", "api=Fetch and latency")])
+    terminal.write("laten")
+    terminal.wait_for(lambda screen: "latency" in screen.splitlines()[-2])
+    terminal.press("Tab")
+    terminal.write(">oops")
+    terminal.press("Enter")
+    terminal.wait_for("^^^^")
+    press_and_check(terminal, [("Escape", "no ^^^^"), ("/", "api=Fetch and latency")])
+    terminal.write("api=Metadata")
     press_and_check(
-        bug, [("Enter", "2 shown"), ("z", "only rows with findings"), ("z", "no only rows"), ("Escape", "no shown")]
+        terminal, [("Enter", "2 shown"), ("z", "only rows with findings"), ("z", "no only rows"), ("Escape", "no shown")]
     )
 
 
-def test_keys_sort_mark_and_annotate_rows(bug: Terminal) -> None:
-    press_and_check(bug, [("o", "─ sort by ─"), ("l", "no ─ sort by ─"), ("g", "02:20:01.457")])
-    bug.wait_for(lambda screen: screen.splitlines()[4].split()[0] == "02:20:01.457")
+def test_keys_sort_mark_and_annotate_rows(terminal: Terminal) -> None:
+    press_and_check(terminal, [("o", "─ sort by ─"), ("l", "no ─ sort by ─"), ("g", "02:20:01.457")])
+    terminal.wait_for(lambda screen: screen.splitlines()[4].split()[0] == "02:20:01.457")
     press_and_check(
-        bug, [("o", "─ sort by ─"), ("Escape", "no ─ sort by ─"), ("o", "─ sort by ─"), ("t", "no ─ sort by ─")]
+        terminal, [("o", "─ sort by ─"), ("Escape", "no ─ sort by ─"), ("o", "─ sort by ─"), ("t", "no ─ sort by ─")]
     )
     press_and_check(
-        bug, [("g", "client: 127.0.0.1:53998"), ("m", "*  02:19:54.864"), ("G", "02:20:01.830 UTC"), (";", "─ note ─")]
+        terminal, [("g", "client: 127.0.0.1:53998"), ("m", "*  02:19:54.864"), ("G", "02:20:01.830 UTC"), (";", "─ note ─")]
     )
-    bug.write("look here")
-    press_and_check(bug,
+    terminal.write("look here")
+    press_and_check(terminal,
                     [("Enter", ";  02:20:01.830"), ("g", "client: 127.0.0.1:53998"), ("'", "02:20:01.830 UTC"),
                     ("g", "client: 127.0.0.1:53998"), ("m", "no *  02:19:54.864")])  # fmt: skip
 
 
-def test_keys_copy_save_and_edit_frames(tmp_path: Path, bug: Terminal) -> None:
-    bug.press("!")
-    bug.wait_for("02:19:55.762 UTC")
+def test_keys_copy_save_and_edit_frames(tmp_path: Path, terminal: Terminal) -> None:
+    terminal.press("!")
+    terminal.wait_for("02:19:55.762 UTC")
     for letter, format_name, expected_start in (("x", "hex", "00 00 00 54"), ("j", "JSON", "{"),
                                                 ("c", "command", "kproxy explain"),
                                                 ("m", "Markdown", "### Metadata v2")):  # fmt: skip
-        press_and_check(bug, [("y", "─ copy as ─"), (letter, f"copied {format_name}")])
-        until("it is on the clipboard", lambda beginning=expected_start: bug.copied.startswith(beginning))
-    bug.press("w")
-    bug.wait_for("rows as a trace")
-    press_and_check(bug, [("C-u", "no kproxy-2")])
-    bug.write("saved.jsonl")
-    bug.wait_for("saved.jsonl")
-    press_and_check(bug, [("Enter", "11 rows written to saved.jsonl")])
-    bug.press("e")
+        press_and_check(terminal, [("y", "─ copy as ─"), (letter, f"copied {format_name}")])
+        until("it is on the clipboard", lambda beginning=expected_start: terminal.copied.startswith(beginning))
+    terminal.press("w")
+    terminal.wait_for("rows as a trace")
+    press_and_check(terminal, [("C-u", "no kproxy-2")])
+    terminal.write("saved.jsonl")
+    terminal.wait_for("saved.jsonl")
+    press_and_check(terminal, [("Enter", "11 rows written to saved.jsonl")])
+    terminal.press("e")
     until("the editor has ended", lambda: (tmp_path / "edited").exists())
     assert json.loads((tmp_path / "edited").read_text())["request"]["api"] == "Metadata"
-    bug.wait_for("Connections")
+    terminal.wait_for("Connections")
     kinds = [json.loads(line)["kind"] for line in (tmp_path / "saved.jsonl").read_text().splitlines()]
     assert (kinds.count("request"), kinds.count("response")) == (7, 7)
 
 
-def test_keys_open_help_commands_and_themes_and_quit(bug: Terminal) -> None:
-    press_and_check(bug, [("?", "─ help ─"), ("G", "filters"), ("Escape", "no ─ help ─"), (":", "Search for commands")])
-    bug.write("theme")
-    press_and_check(bug, [("Enter", "Search for themes")])
-    bug.write("textual-light")
-    bug.press("Enter")
-    until("it is light", lambda: "48;2;2" in bug.coloured)
-    bug.wait_for(lambda screen: "textual-light" not in screen)
+def test_keys_open_help_commands_and_themes_and_quit(terminal: Terminal) -> None:
+    press_and_check(terminal, [("?", "─ help ─"), ("G", "filters"), ("Escape", "no ─ help ─"), (":", "Search for commands")])
+    terminal.write("theme")
+    press_and_check(terminal, [("Enter", "Search for themes")])
+    terminal.write("textual-light")
+    terminal.press("Enter")
+    until("it is light", lambda: "48;2;2" in terminal.coloured)
+    terminal.wait_for(lambda screen: "textual-light" not in screen)
     press_and_check(
-        bug, [("Space", "PAUSED"), ("Space", "no PAUSED"), ("F", "02:20:01.830 UTC"), ("k", "no 02:20:01.830 UTC")]
+        terminal, [("Space", "PAUSED"), ("Space", "no PAUSED"), ("F", "02:20:01.830 UTC"), ("k", "no 02:20:01.830 UTC")]
     )
-    bug.press("q")
-    assert bug.wait_for_end() == 0
+    terminal.press("q")
+    assert terminal.wait_for_end() == 0
 
 
-def test_keys_open_every_view(bug: Terminal) -> None:
-    press_and_check(bug,
+def test_keys_open_every_view(terminal: Terminal) -> None:
+    press_and_check(terminal,
                     [("2", "versions used: ApiVersions"), ("o", "─ sort by ─"), ("Escape", "no ─ sort by ─"),
                     ("Enter", "5 shown"), ("3", "UNSUPPORTED_VERSION 1x"), ("Enter", "2 shown"), ("Escape", "5 shown"),
                     ("c", "UNSUPPORTED_VERSION 2x"), ("Enter", "4 shown"), ("c", "no shown"), ("4", "written"),
@@ -199,13 +199,13 @@ def axis_times(screen: str) -> list[str]:
     return next((line.split()[2:] for line in screen.splitlines() if line.lstrip().startswith("time (UTC)")), [])
 
 
-def test_mouse_selects_rows_views_and_help(bug: Terminal) -> None:
-    click(bug, 30, 7)
-    bug.wait_for("02:19:55.762 UTC")
-    click(bug, 18, 1)
-    bug.wait_for("versions used: ApiVersions")
-    click(bug, 2, 49)  # help, in the footer
-    bug.wait_for("─ help ─")
+def test_mouse_selects_rows_views_and_help(terminal: Terminal) -> None:
+    click(terminal, 30, 7)
+    terminal.wait_for("02:19:55.762 UTC")
+    click(terminal, 18, 1)
+    terminal.wait_for("versions used: ApiVersions")
+    click(terminal, 2, 49)  # help, in the footer
+    terminal.wait_for("─ help ─")
 
 
 def click(terminal: Terminal, column: int, row: int) -> None:

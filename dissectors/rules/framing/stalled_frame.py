@@ -131,9 +131,9 @@ def stalled_frame(event: FrameIncomplete, _: ConnectionState) -> Iterator[Proble
     if event.is_final:
         yield _final_problem(event)
         return
-    amount = f"{received} of {size} bytes" if size else f"{received} bytes"
+    amount_text = f"{received} of {size} bytes" if size else f"{received} bytes"
     yield Problem(
-        f"a {kind} stopped after {amount}, and no more of it arrived for {_SECONDS} s",
+        f"a {kind} stopped after {amount_text}, and no more of it arrived for {_SECONDS} s",
         hint="if small frames pass and large ones hang, check the MTU along the path; otherwise check whether the "
         "receiver reads from its socket",
         cause=kind,

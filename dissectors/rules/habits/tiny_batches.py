@@ -108,18 +108,18 @@ def tiny_batches(event: RequestReceived, connection: ConnectionState) -> Iterato
         return
     elapsed = max(window.ns, _MIN_WINDOW)
     rate = window.requests * SECOND / elapsed / window.partition_count
-    waits = window.alone >= _MIN_ALONE_SHARE * (window.singles - 1)
-    flushes = waits and window.idle_ns <= max((1 - _WAITING_SHARE) * elapsed, _AT_ONCE * window.requests)
-    sends_soon = waits and (flushes or window.idle_ns <= _AFTER_LINGER * window.requests)
+    waits_for_responses = window.alone >= _MIN_ALONE_SHARE * (window.singles - 1)
+    flushes = waits_for_responses and window.idle_ns <= max((1 - _WAITING_SHARE) * elapsed, _AT_ONCE * window.requests)
+    sends_soon = waits_for_responses and (flushes or window.idle_ns <= _AFTER_LINGER * window.requests)
     if rate < connection.run.limit(FLUSH_RATE if sends_soon else RATE):
         return
     partitions_text = f"to {window.partition_count} partition{'s' if window.partition_count > 1 else ''}"
     linger_ms = max(math.ceil(1000 * _COLLECTED / rate), _LINGER_MS)
     collect = f"let the producer collect records: linger.ms={linger_ms} would collect {_COLLECTED} or more"
-    wait_text = ", each sent only after the response to the one before" if waits else ""
+    wait_text = ", each sent only after the response to the one before" if waits_for_responses else ""
     yield Problem(
         f"{client_label(connection)} sent {window.singles} of {window.requests} Produce requests within "
         f"{duration(elapsed)} with one record each, {partitions_text}{wait_text}",
-        hint=_FLUSH if flushes else f"{_FLUSH}; if it does not, {collect}" if waits else collect,
-        cause="flush" if waits else "linger",
+        hint=_FLUSH if flushes else f"{_FLUSH}; if it does not, {collect}" if waits_for_responses else collect,
+        cause="flush" if waits_for_responses else "linger",
     )

@@ -75,8 +75,8 @@ def _check_log_level(logger: str, level: str) -> None:
 
 
 def _check_tiered_storage(configs: Configs, key: str, value: str) -> None:
-    requested = key == "remote.storage.enable" and value == "true"
-    if requested and configs.broker("remote.log.storage.system.enable") != "true":
+    enables_tiering = key == "remote.storage.enable" and value == "true"
+    if enables_tiering and configs.broker("remote.log.storage.system.enable") != "true":
         raise ApiError(
             Error.INVALID_CONFIG,
             "Tiered Storage functionality is disabled in the broker. "

@@ -87,7 +87,7 @@ class Configs:
 
     def broker(self, key: str) -> str:
         """Return the brokers' effective value, e.g. of ``num.partitions``; ``""`` if there is no default."""
-        return next((setting.value for setting in self._broker_values(key) if setting.value is not None), "")
+        return next((setting.value for setting in self._broker_settings(key) if setting.value is not None), "")
 
     def topic(self, name: str, key: str) -> str:
         """Return a topic's effective value, e.g. of ``retention.ms``."""
@@ -105,7 +105,7 @@ class Configs:
         """Return the settings of a resource."""
         settings = self._settings.get((kind, name), {})
         if kind == "broker" and not name and MIN_ISR not in settings and self.min_isr_is_set:
-            return {MIN_ISR: next(self._static_values(MIN_ISR)).value or "", **settings}
+            return {MIN_ISR: next(self._static_settings(MIN_ISR)).value or "", **settings}
         return settings
 
     def has_config(self, kind: str, key: str) -> bool:
@@ -165,11 +165,11 @@ class Configs:
     def _effective_config(
         self, kind: str, name: str, definition: ConfigDefinition, settings: Mapping[str, str]
     ) -> Config:
-        synonyms = tuple(self._values(kind, name, definition, settings))
+        synonyms = tuple(self._settings_of(kind, name, definition, settings))
         effective_setting = synonyms[0] if synonyms else Setting(definition.name, definition.default, _DEFAULT_SOURCE)
         return Config(definition, effective_setting.value, effective_setting.source, synonyms)
 
-    def _values(
+    def _settings_of(
         self, kind: str, name: str, definition: ConfigDefinition, settings: Mapping[str, str]
     ) -> Iterator[Setting]:
         if definition.name in settings:
@@ -178,24 +178,24 @@ class Configs:
         if kind == "broker" and name:
             if (node_value := self._node_configs(name).get(definition.name)) is not None:
                 yield Setting(definition.name, node_value, _STATIC_SOURCE)
-            yield from self._broker_values(definition.name)
+            yield from self._broker_settings(definition.name)
         elif kind in ("topic", "group"):
             for synonym in definition.synonyms:
-                yield from self._broker_values(synonym)
+                yield from self._broker_settings(synonym)
             for synonym, unit_ms in _TIMES.get(definition.name, ()):
-                for setting in self._broker_values(synonym):
+                for setting in self._broker_settings(synonym):
                     if setting.source != _DEFAULT_SOURCE and setting.value:
                         yield Setting(synonym, str(int(setting.value) * unit_ms), setting.source)
         elif kind == "broker_logger":
             yield Setting(definition.name, definition.default, _DEFAULT_SOURCE)
 
-    def _broker_values(self, key: str) -> Iterator[Setting]:
+    def _broker_settings(self, key: str) -> Iterator[Setting]:
         """Yield the values of a broker config in order of precedence."""
         if (dynamic := self.for_resource("broker", "").get(key)) is not None:
             yield Setting(key, dynamic, _DYNAMIC_DEFAULT)
-        yield from self._static_values(key)
+        yield from self._static_settings(key)
 
-    def _static_values(self, key: str) -> Iterator[Setting]:
+    def _static_settings(self, key: str) -> Iterator[Setting]:
         """Yield the values of a broker config, except dynamic ones."""
         definition = all_definitions("broker", self.line.name).get(key)
         default = None if definition is None else definition.default

@@ -24,7 +24,7 @@ def _not_found(code: int, message: str) -> RestError:
     return RestError(HTTPStatus.NOT_FOUND, code, message)
 
 
-def _unprocessable(code: int, message: str) -> RestError:
+def _unprocessable_error(code: int, message: str) -> RestError:
     return RestError(HTTPStatus.UNPROCESSABLE_ENTITY, code, message)
 
 
@@ -69,16 +69,16 @@ def no_mode(subject: str) -> RestError:
 
 
 def invalid_schema(reason: str) -> RestError:
-    return _unprocessable(42201, f"Invalid schema: {reason}")
+    return _unprocessable_error(42201, f"Invalid schema: {reason}")
 
 
 def missing_reference(reference: SchemaReference) -> RestError:
     location = f'subject "{reference.subject}" and version {reference.version}'
-    return _unprocessable(42201, f"Invalid schema: No schema reference found for {location}")
+    return _unprocessable_error(42201, f"Invalid schema: No schema reference found for {location}")
 
 
 def invalid_version(version: str) -> RestError:
-    return _unprocessable(
+    return _unprocessable_error(
         42202,
         f"The specified version '{version}' is not a valid version id. "
         'Allowed values are between [1, 2^31-1] and the string "latest"',
@@ -87,19 +87,19 @@ def invalid_version(version: str) -> RestError:
 
 def invalid_level() -> RestError:
     levels = "none, backward, forward, full, backward_transitive, forward_transitive, and full_transitive"
-    return _unprocessable(42203, f"Invalid compatibility level. Valid values are {levels}")
+    return _unprocessable_error(42203, f"Invalid compatibility level. Valid values are {levels}")
 
 
 def invalid_mode() -> RestError:
-    return _unprocessable(42204, "Invalid mode. Valid values are READWRITE, READONLY, READONLY_OVERRIDE, IMPORT")
+    return _unprocessable_error(42204, "Invalid mode. Valid values are READWRITE, READONLY, READONLY_OVERRIDE, IMPORT")
 
 
 def not_permitted(reason: str) -> RestError:
-    return _unprocessable(42205, reason)
+    return _unprocessable_error(42205, reason)
 
 
 def is_referenced(subject: str, version: int) -> RestError:
-    return _unprocessable(
+    return _unprocessable_error(
         42206,
         f"One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={subject},version={version}}}.",
     )

@@ -189,9 +189,9 @@ class Transactions:
         if transaction.partitions:
             self._timers[transaction.id] = self._clock.schedule(_RETRY_MS, lambda: self._complete(transaction))
             return
-        commit = transaction.state is TransactionState.PREPARE_COMMIT
+        is_commit = transaction.state is TransactionState.PREPARE_COMMIT
         for group in transaction.groups:
-            self._offsets.complete(*transaction.producer, group, commit)
+            self._offsets.complete(*transaction.producer, group, is_commit)
         transaction.complete(self._clock.now())
         self._store_and_schedule(transaction)
 
@@ -202,9 +202,9 @@ class Transactions:
             return True
         if partition.leader < 0:
             return False
-        commit = transaction.state is TransactionState.PREPARE_COMMIT
+        is_commit = transaction.state is TransactionState.PREPARE_COMMIT
         try:
-            partition.log.append_marker(*transaction.producer, COORDINATOR_EPOCH, commit=commit)
+            partition.log.append_marker(*transaction.producer, COORDINATOR_EPOCH, commit=is_commit)
         except ApiError as api_error:  # fenced: an administrator ended it there with a higher epoch
             return api_error.error is not Error.KAFKA_STORAGE_ERROR
         return True

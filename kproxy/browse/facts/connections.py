@@ -40,7 +40,7 @@ def facts(session: BrowseSession, item: ConnectionSummary) -> Facts:
     return [
         ("connection", f"{item.connection_id}  {item.client} -> {item.server}{'  TLS' if item.tls else ''}"),
         ("opened", clock.labelled(item.opened_at) if item.opened_at else "before the trace begins"),
-        ("ended", f"{clock.labelled(item.closed_at)} {_closing(item)}".strip() if item.closed_at else ""),
+        ("ended", f"{clock.labelled(item.closed_at)} {_closing_text(item)}".strip() if item.closed_at else ""),
         ("software", software(item)),
         ("login", f"{item.sasl} {item.sasl_error or ''}".strip() if item.sasl else ""),
         ("principal", item.principal or ""),
@@ -55,6 +55,6 @@ def facts(session: BrowseSession, item: ConnectionSummary) -> Facts:
     ]
 
 
-def _closing(item: ConnectionSummary) -> str:
+def _closing_text(item: ConnectionSummary) -> str:
     """Return how and by whom a connection was closed, e.g. ``fin by client``; no one at the end of a capture."""
     return " ".join(filter(None, (item.closed_how, f"by {item.closed_by}" if item.closed_by else None)))

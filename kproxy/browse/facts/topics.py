@@ -167,7 +167,7 @@ def _describe_traffic(traffic: Traffic, frames: str) -> str:
     if not traffic.requests:
         return ""
     codecs = names_and_counts(traffic.compression)
-    batch_size = (
+    batch_size_text = (
         f", {(traffic.records + traffic.refused_records) / traffic.batches:,.1f} records per batch"
         if traffic.batches
         else ""
@@ -177,5 +177,5 @@ def _describe_traffic(traffic: Traffic, frames: str) -> str:
         traffic.refused_records
     )
     counted = f"{traffic.records:,} records, {size(traffic.bytes)}{refused} in {requests}"
-    counted += f", {traffic.batches:,} batches{batch_size}"
+    counted += f", {traffic.batches:,} batches{batch_size_text}"
     return counted + (f", {codecs}" if codecs else "")

@@ -29,13 +29,15 @@ _BYTES_IN_RECORDS = frozenset({"key", "value"})
 def facts(line: RequestLine | ResponseLine) -> list[FieldView]:
     """Return the summary facts of a line without a body."""
     return list(
-        _struct({name: value for name, value in as_mapping(line).items() if name not in _NOT_FACTS}, None, "", "")
+        _struct_fields(
+            {name: value for name, value in as_mapping(line).items() if name not in _NOT_FACTS}, None, "", ""
+        )
     )
 
 
 def body_fields(body: Mapping[str, Any], layout: Layout | None, owner: str) -> Iterator[FieldView]:
     """Yield the fields of a body as in the trace; `layout`, if known, supplies their wire types."""
-    return _struct(body, layout, "", owner)
+    return _struct_fields(body, layout, "", owner)
 
 
 def fields_at(body: Mapping[str, Any] | None, path: str) -> Iterator[FieldView]:
@@ -50,7 +52,7 @@ def fields_at(body: Mapping[str, Any] | None, path: str) -> Iterator[FieldView]:
         yield from _batches(value, path)
 
 
-def _struct(values: Mapping[str, Any], layout: Layout | None, path: str, owner: str) -> Iterator[FieldView]:
+def _struct_fields(values: Mapping[str, Any], layout: Layout | None, path: str, owner: str) -> Iterator[FieldView]:
     fields_by_name = {field.name: field for field in (*layout.fields, *layout.tagged)} if layout else {}
     for name, value in values.items():
         yield _field(name, f"{path}.{name}" if path else name, value, fields_by_name.get(name), owner)
@@ -69,9 +71,9 @@ def _field(name: str, path: str, value: Any, wire: WireField | None, owner: str)
             return decoded_field(name, path, value, kind=kind)
         if "type" in value and "data" in value:  # a payload: dissectors.embedded
             return FieldView(name, path, kind=kind, meaning=str(value["type"]),
-                         produce=partial(_struct, value, None, path, str(value["type"])))  # fmt: skip
+                         produce=partial(_struct_fields, value, None, path, str(value["type"])))  # fmt: skip
         return FieldView(
-            name, path, kind=kind, produce=partial(_struct, value, wire.struct if wire else None, path, owner)
+            name, path, kind=kind, produce=partial(_struct_fields, value, wire.struct if wire else None, path, owner)
         )
     if wire is not None and wire.type == "bytes":
         value = _decode_base64(value)
@@ -83,7 +85,9 @@ def _elements(values: list[Any], path: str, wire: WireField | None, owner: str) 
     for index, value in enumerate(values):
         name = f"[{index}]"
         if isinstance(value, Mapping):
-            yield FieldView(name, path + name, kind=kind, produce=partial(_struct, value, layout, path + name, owner))
+            yield FieldView(
+                name, path + name, kind=kind, produce=partial(_struct_fields, value, layout, path + name, owner)
+            )
         else:
             field = _field(name, path + name, value, None, owner)
             field.kind = kind
@@ -94,11 +98,11 @@ def _batches(batches: list[Any], path: str) -> Iterator[FieldView]:
     for index, batch in enumerate(batches):
         name = f"[{index}]"
         if isinstance(batch, Mapping):
-            produce = partial(_batch, batch, path + name)
+            produce = partial(_batch_fields, batch, path + name)
             yield FieldView(name, path + name, kind="record batch", meaning=batch.get("error"), produce=produce)
 
 
-def _batch(batch: Mapping[str, Any], path: str) -> Iterator[FieldView]:
+def _batch_fields(batch: Mapping[str, Any], path: str) -> Iterator[FieldView]:
     for name, value in batch.items():
         field_path = f"{path}.{name}"
         if name == "records" and isinstance(value, list):
@@ -114,11 +118,11 @@ def _records(records: list[Any], path: str) -> Iterator[FieldView]:
         if isinstance(record, Mapping):
             offset = record.get("offset")
             meaning = None if offset is None else f"offset {offset}"
-            produce = partial(_record, record, path + name)
+            produce = partial(_record_fields, record, path + name)
             yield FieldView(name, path + name, kind="record", meaning=meaning, produce=produce)
 
 
-def _record(record: Mapping[str, Any], path: str) -> Iterator[FieldView]:
+def _record_fields(record: Mapping[str, Any], path: str) -> Iterator[FieldView]:
     for name, value in record.items():
         field_path = f"{path}.{name}"
         if name == "headers" and isinstance(value, list):
@@ -133,7 +137,7 @@ def _headers(headers: list[Any], path: str) -> Iterator[FieldView]:
         header_path = f"{path}[{index}]"
         if isinstance(header, Mapping):
             decoded = {name: _decode_base64(value) if name == "value" else value for name, value in header.items()}
-            produce = partial(_struct, decoded, None, header_path, "")
+            produce = partial(_struct_fields, decoded, None, header_path, "")
             yield FieldView(f"[{index}]", header_path, produce=produce)
 
 

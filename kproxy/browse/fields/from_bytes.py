@@ -75,10 +75,10 @@ class WireFields:
         if not owner:
             return FieldView(node.name, node.name, (node.start, node.end), node.value, kind="int32")
         path = "" if node.name == "body" else node.name
-        produce = partial(self._struct, node.children, layout, path, owner)
+        produce = partial(self._struct_fields, node.children, layout, path, owner)
         return FieldView(node.name, node.name, (node.start, node.end), kind=owner, produce=produce)
 
-    def _struct(self, nodes: list[Node], layout: Layout | None, path: str, owner: str) -> Iterator[FieldView]:
+    def _struct_fields(self, nodes: list[Node], layout: Layout | None, path: str, owner: str) -> Iterator[FieldView]:
         fields_by_name = {field.name: field for field in (*layout.fields, *layout.tagged)} if layout else {}
         for node in nodes:
             field_path = f"{path}.{node.name}" if path else node.name
@@ -114,7 +114,7 @@ class WireFields:
         if id(node) in self._expander.guarded:
             return FieldView(node.name, path, span, node.value, kind=kind, produce=partial(self._withheld_fields, path))
         if (payload := self._expander.layouts.get(id(node))) is not None:
-            produce = partial(self._struct, node.children, payload[1], path, payload[1].name)
+            produce = partial(self._struct_fields, node.children, payload[1], path, payload[1].name)
             return FieldView(node.name, path, span, node.value, kind=kind, meaning=node.meaning, produce=produce)
         if wire is not None and wire.array and (node.children or node.value == []):
             meaning = self._meaning(owner, node) if not node.children else None
@@ -123,7 +123,7 @@ class WireFields:
                 node.name, path, span, kind=kind, meaning=meaning, count=len(node.children), produce=produce
             )
         if node.children:
-            produce = partial(self._struct, node.children, wire.struct if wire else None, path, owner)
+            produce = partial(self._struct_fields, node.children, wire.struct if wire else None, path, owner)
             return FieldView(node.name, path, span, kind=kind, produce=produce)
         meaning = self._meaning(owner, node)
         return FieldView(node.name, path, span, node.value, kind=kind, meaning=meaning)
@@ -137,7 +137,9 @@ class WireFields:
             name = f"[{index}]"
             element_path, span = path + name, (node.start, node.end)
             if wire.struct is not None:
-                produce = partial(self._struct, node.children, layout_of_element(wire, index), element_path, owner)
+                produce = partial(
+                    self._struct_fields, node.children, layout_of_element(wire, index), element_path, owner
+                )
                 yield FieldView(name, element_path, span, kind=kind, produce=produce)
             else:
                 meaning = value_annotations.meaning(owner, (wire.name,), node.value)
@@ -150,14 +152,18 @@ class WireFields:
             node = batch.node
             batch_path = f"{path}[{node.name}]"
             is_message = batch.records is None and bool(node.children) and node.children[0].name == "offset"
-            kind, make_fields = ("message", self._message) if is_message else ("record batch", self._batch)
+            kind, make_fields = (
+                ("message", self._message_fields) if is_message else ("record batch", self._batch_fields)
+            )
             produce = partial(make_fields, batch, batch_path, self._expander.record_expander(node, topic, rows))
             description = node.meaning or _describe_batch(node)
             yield FieldView(
                 f"[{node.name}]", batch_path, (node.start, node.end), kind=kind, meaning=description, produce=produce
             )
 
-    def _batch(self, batch: lazy.LazyBatch, path: str, expand: Callable[[Node], None] | None) -> Iterator[FieldView]:
+    def _batch_fields(
+        self, batch: lazy.LazyBatch, path: str, expand: Callable[[Node], None] | None
+    ) -> Iterator[FieldView]:
         for node in batch.node.children:
             if batch.records is not None and node.name == "records":
                 count = next(child.value for child in batch.node.children if child.name == "records_count")
@@ -165,45 +171,49 @@ class WireFields:
                 yield FieldView(node.name, f"{path}.records", (node.start, node.end), kind=kinds.BATCH["records"],
                             meaning=node.meaning, count=max(count, 0), produce=produce)  # fmt: skip
             else:
-                yield self._record_field(node, path, kinds.BATCH)
+                yield self._record_data_field(node, path, kinds.BATCH)
 
     def _records(
         self, records: Iterator[Node], path: str, expand: Callable[[Node], None] | None
     ) -> Iterator[FieldView]:
         for node in records:
             if node.name == "unread":
-                yield self._record_field(node, path, {})
+                yield self._record_data_field(node, path, {})
                 continue
             if expand:
                 expand(node)
             offset = next((child.meaning for child in node.children if child.name == "offset_delta"), None)
-            produce = partial(self._record, node, f"{path}[{node.name}]")
+            produce = partial(self._record_fields, node, f"{path}[{node.name}]")
             yield FieldView(f"[{node.name}]", f"{path}[{node.name}]", (node.start, node.end), kind="record",
                         meaning=offset, produce=produce)  # fmt: skip
 
-    def _record(self, record: Node, path: str) -> Iterator[FieldView]:
+    def _record_fields(self, record: Node, path: str) -> Iterator[FieldView]:
         for node in record.children:
             if node.name != "headers":
-                yield self._record_field(node, path, kinds.RECORD)
+                yield self._record_data_field(node, path, kinds.RECORD)
                 continue
             field_path = f"{path}.headers"
             span, kind, count = (node.start, node.end), kinds.RECORD[node.name], len(node.children)
-            produce = partial(self._record_fields, node.children, field_path, kinds.HEADER)
+            produce = partial(self._record_data_fields, node.children, field_path, kinds.HEADER)
             yield FieldView(node.name, field_path, span, kind=kind, count=count, produce=produce)
 
-    def _message(self, batch: lazy.LazyBatch, path: str, expand: Callable[[Node], None] | None) -> Iterator[FieldView]:
+    def _message_fields(
+        self, batch: lazy.LazyBatch, path: str, expand: Callable[[Node], None] | None
+    ) -> Iterator[FieldView]:
         """Yield the fields of a message of format 0 or 1, and the messages in a compressed one."""
         inner_messages = next((node.children for node in batch.node.children if node.name == "value"), [])
         for node in inner_messages or [batch.node]:
             if expand:
                 expand(node)
-        yield from self._record_fields(batch.node.children, path, kinds.MESSAGE)
+        yield from self._record_data_fields(batch.node.children, path, kinds.MESSAGE)
 
-    def _record_fields(self, nodes: list[Node], path: str, kinds_by_name: Mapping[str, str]) -> Iterator[FieldView]:
+    def _record_data_fields(
+        self, nodes: list[Node], path: str, kinds_by_name: Mapping[str, str]
+    ) -> Iterator[FieldView]:
         for node in nodes:
-            yield self._record_field(node, path, kinds_by_name)
+            yield self._record_data_field(node, path, kinds_by_name)
 
-    def _record_field(self, node: Node, path: str, kinds_by_name: Mapping[str, str]) -> FieldView:
+    def _record_data_field(self, node: Node, path: str, kinds_by_name: Mapping[str, str]) -> FieldView:
         """Return a field of record data."""
         name, field_path = (
             (f"[{node.name}]", f"{path}[{node.name}]") if node.name.isdigit() else (node.name, f"{path}.{node.name}")
@@ -215,9 +225,9 @@ class WireFields:
             return decoded_field(name, field_path, decoded, span=(node.start, node.end), data=data, kind=kind)
         produce = count = None
         if (payload := self._expander.layouts.get(id(node))) is not None:
-            produce = partial(self._struct, node.children, payload[1], field_path, payload[1].name)
+            produce = partial(self._struct_fields, node.children, payload[1], field_path, payload[1].name)
         elif node.children:
-            produce = partial(self._record_fields, node.children, field_path, kinds_by_name)
+            produce = partial(self._record_data_fields, node.children, field_path, kinds_by_name)
             count = len(node.children) if node.children[0].name.isdigit() else None
         meaning = node.meaning if produce else self._meaning(self._owner, node)
         span = node.start, node.end

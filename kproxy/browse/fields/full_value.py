@@ -26,7 +26,7 @@ def full_value(chain: list[FieldView], form: Form = Form.FITS) -> Iterator[Row]:
     """
     record = record_of(chain, form)
     if record is not None:
-        yield from _record(record)
+        yield from _record_rows(record)
         return
     field = chain[-1]
     if field.kind:
@@ -35,7 +35,7 @@ def full_value(chain: list[FieldView], form: Form = Form.FITS) -> Iterator[Row]:
         yield [("bytes ", "dim"), (f"{field.start}..{field.end} of the frame", "")]
     if field.meaning:
         yield [("means ", "dim"), (safe(field.meaning), "")]
-    yield from _value("value", _part(field, form))
+    yield from _value_rows("value", _part(field, form))
 
 
 def _part(field: FieldView, form: Form) -> RecordPart:
@@ -44,16 +44,16 @@ def _part(field: FieldView, form: Form) -> RecordPart:
     return RecordPart("", field.text)
 
 
-def _record(record: Record) -> Iterator[Row]:
+def _record_rows(record: Record) -> Iterator[Row]:
     yield [("offset     ", "dim"), (str(record.offset), "name")]
     if record.timestamp is not None and record.timestamp >= 0:
         yield [("timestamp  ", "dim"), (f"{_time_text(record.timestamp)}  ", ""), (f"{record.timestamp} ms", "dim")]
     for name, value in record.headers[:_MAX_HEADERS]:
-        yield from _value(f"header {safe(name)}", value)
+        yield from _value_rows(f"header {safe(name)}", value)
     if (more_count := len(record.headers) - _MAX_HEADERS) > 0:
         yield [(f"and {more_count:,} more headers", "warning")]
-    yield from _value("key", record.key)
-    yield from _value("value", record.value)
+    yield from _value_rows("key", record.key)
+    yield from _value_rows("value", record.value)
 
 
 def _time_text(ms: int) -> str:
@@ -63,7 +63,7 @@ def _time_text(ms: int) -> str:
         return "no date"
 
 
-def _value(name: str, value: RecordPart) -> Iterator[Row]:
+def _value_rows(name: str, value: RecordPart) -> Iterator[Row]:
     facts = [value.form] if value.form else []
     if value.size is not None:
         facts.append(f"{value.size:,} byte{'s' * (value.size != 1)}")
@@ -77,5 +77,5 @@ def _value(name: str, value: RecordPart) -> Iterator[Row]:
     if (more_count := len(lines) - _MAX_LINES) > 0:
         yield [(f"and {more_count:,} more lines", "warning")]
     if value.cut:
-        total = "" if value.size is None else f" of {value.size:,}"
-        yield [(f"the first {MAX_BYTES:,}{total}; copy the exchange as JSON or hex (y) for all", "warning")]
+        total_text = "" if value.size is None else f" of {value.size:,}"
+        yield [(f"the first {MAX_BYTES:,}{total_text}; copy the exchange as JSON or hex (y) for all", "warning")]

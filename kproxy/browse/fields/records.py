@@ -230,7 +230,11 @@ def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
     if form is not Form.FITS:
         visible, cut = data[:MAX_BYTES], len(data) > MAX_BYTES
         return RecordPart(
-            form.value, _hex(visible) if form is Form.HEX else visible.decode("utf-8", "replace"), len(data), None, cut
+            form.value,
+            _hex_rows(visible) if form is Form.HEX else visible.decode("utf-8", "replace"),
+            len(data),
+            None,
+            cut,
         )
     size, schema, visible = len(data), schema_id(data), data
     if schema is not None:
@@ -240,7 +244,7 @@ def part(field: FieldView | None, form: Form = Form.FITS) -> RecordPart:
         return RecordPart("json", as_json, size, schema)
     if (text := _decode_text(visible, cut=cut)) is not None:
         return RecordPart("text", text, size, schema, cut)
-    return RecordPart("hex", _hex(data[:MAX_BYTES]), size, schema, cut)
+    return RecordPart("hex", _hex_rows(data[:MAX_BYTES]), size, schema, cut)
 
 
 def _decoded_part(field: FieldView) -> RecordPart:
@@ -295,7 +299,7 @@ def _is_plain(text: str) -> bool:
     return text.isprintable() or all(c.isprintable() or c in "\n\r\t" for c in text)
 
 
-def _hex(data: bytes) -> str:
+def _hex_rows(data: bytes) -> str:
     """Return rows of offset, hex bytes and ASCII."""
     rows = []
     for offset in range(0, len(data), _WIDTH):

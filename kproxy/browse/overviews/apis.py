@@ -161,10 +161,10 @@ class Apis:
 
     def _api_row(self, versions: list[tuple[_Key, _Version]], now: int) -> ApiUsage:
         versions.sort(key=lambda item: -1 if item[0][1] is None else item[0][1])
-        rows = tuple(self._row(key, [version], now, ()) for key, version in versions)
-        return self._row((rows[0].api_key, None), [version for _, version in versions], now, rows)
+        rows = tuple(self._api_usage(key, [version], now, ()) for key, version in versions)
+        return self._api_usage((rows[0].api_key, None), [version for _, version in versions], now, rows)
 
-    def _row(self, key: _Key, versions: Sequence[_Version], now: int, rows: tuple[ApiUsage, ...]) -> ApiUsage:
+    def _api_usage(self, key: _Key, versions: Sequence[_Version], now: int, rows: tuple[ApiUsage, ...]) -> ApiUsage:
         clock, series = self._clock, [version.series for version in versions]
         frames = merge_figures([version.frames for version in versions])
         slowest = max(versions, key=lambda version: (version.slowest_row is not None, version.frames.latencies.max))

@@ -281,9 +281,9 @@ class Clients:
 
     def rows(self) -> list[Client]:
         """Return the clients in order of first appearance."""
-        return [self._row(state) for state in sorted(self._clients.values(), key=lambda state: state.first_row)]
+        return [self._client(state) for state in sorted(self._clients.values(), key=lambda state: state.first_row)]
 
-    def _row(self, state: _State) -> Client:
+    def _client(self, state: _State) -> Client:
         client_id, name, version, host = state.key
         negotiates = (client_id, host) in self._negotiating
         current = {key for key, version in state.versions if not removed_versions.is_removed(key, version)}

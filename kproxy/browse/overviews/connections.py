@@ -177,9 +177,9 @@ class ConnectionsOverview:
     def rows(self) -> list[ConnectionSummary]:
         """Return the connections in order of first appearance."""
         states = sorted(chain(self._closed.items(), self._open.items()), key=lambda item: item[1].first_row)
-        return [state.summary or self._row(connection_id, state) for connection_id, state in states]
+        return [state.summary or self._connection_summary(connection_id, state) for connection_id, state in states]
 
-    def _row(self, connection_id: str, state: _State) -> ConnectionSummary:
+    def _connection_summary(self, connection_id: str, state: _State) -> ConnectionSummary:
         opened, closed = state.opened, state.closed
         oldest = next(iter(state.waiting.values()), None)
         p50, p99 = state.frames.latencies.percentiles(0.5, 0.99)

@@ -111,7 +111,10 @@ def over_time(
         "highest": None if highest is None else [highest[1], -highest[0], _api_label(highest[2])],
         "errors": errors,
         "unanswered": unanswered,
-        "series": {"client": _series(client_bytes, len(clients)), "broker": _series(broker_bytes, len(brokers))},
+        "series": {
+            "client": _series_json(client_bytes, len(clients)),
+            "broker": _series_json(broker_bytes, len(brokers)),
+        },
         "busy": visible.is_behind or session.source.phase is SourcePhase.READING,
     }
 
@@ -156,5 +159,5 @@ def _percentiles(latencies: list[int]) -> list[int] | None:
     return [latencies[ceil(len(latencies) / 2) - 1], latencies[-(-99 * len(latencies) // 100) - 1], latencies[-1]]
 
 
-def _series(values: dict[str, list[int]], count: int) -> dict[str, Any]:
+def _series_json(values: dict[str, list[int]], count: int) -> dict[str, Any]:
     return {"names": [safe(name) for name in values], "values": list(values.values()), "others": count - len(values)}

@@ -85,10 +85,10 @@ def topics_over_time(
         "width": width,
         "parts": part_count,
         "series": {
-            name: _series(topics, _highest_keys(totals[name], _MAX_TOPICS), part_count, 0)
+            name: _series_json(topics, _highest_keys(totals[name], _MAX_TOPICS), part_count, 0)
             for name, topics in sizes.items()
         },
-        "lag": _series(
+        "lag": _series_json(
             lags, _highest_keys({key: max(lag.values()) for key, lag in lags.items()}, _MAX_PARTITIONS), part_count
         ),
         "busy": visible.is_behind or session.source.phase is SourcePhase.READING,
@@ -114,7 +114,7 @@ def _highest_keys(values: dict[Any, int], count: int) -> list[Any]:
     return sorted(values, key=lambda key: (-values[key], key))[:count]
 
 
-def _series(
+def _series_json(
     values: dict[Any, Any], keys: Sequence[tuple[Any, ...]], part_count: int, default: int | None = None
 ) -> dict[str, Any]:
     return {

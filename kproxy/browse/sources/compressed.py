@@ -37,7 +37,7 @@ class UnpackedFile:
         self.damage: str | None = None
         self._fd = fd
         self._offset = 0
-        self._gzip = os.pread(fd, 2, 0) == GZIP_MAGIC
+        self._is_gzip = os.pread(fd, 2, 0) == GZIP_MAGIC
         self._stream = self._new_stream()
 
     @property
@@ -73,7 +73,7 @@ class UnpackedFile:
         return unpacked
 
     def _new_stream(self) -> Any:
-        return zlib.decompressobj(31) if self._gzip else zstandard.ZstdDecompressor().decompressobj()
+        return zlib.decompressobj(31) if self._is_gzip else zstandard.ZstdDecompressor().decompressobj()
 
     def end(self) -> None:
         """Note that the file is complete."""

@@ -67,7 +67,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the time zone whose hours and days anomalies compares, e.g. Europe/Berlin (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--sample", type=_share, metavar="SHARE",
+        "--sample", type=_parse_share, metavar="SHARE",
         help="use only this share (0 to 1) of the connections, the same ones each time",
     )  # fmt: skip
     options.set_completion(
@@ -127,7 +127,7 @@ def _time_zone(text: str) -> str:
         raise argparse.ArgumentTypeError(f"unknown time zone {text}: use a name such as Europe/Berlin") from None
 
 
-def _share(text: str) -> float:
+def _parse_share(text: str) -> float:
     with contextlib.suppress(ValueError):
         if 0 < (share := float(text)) <= 1:
             return share
@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
         args.traces = args.traces[1:]
     _check(args, converts)
     damage = InputDamage()
-    settings = dict(_setting(setting) for setting in args.conf)
+    settings = dict(_parse_setting(setting) for setting in args.conf)
     selection = line_selection(args)
     if args.follow:
         settings = SETTINGS | settings
@@ -207,7 +207,7 @@ def _check(args: argparse.Namespace, converts: bool) -> None:
         raise UserError(f"--keylog {args.keylog}: no such file")
 
 
-def _setting(text: str) -> tuple[str, str]:
+def _parse_setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
         raise UserError(f"invalid --conf {text}: use KEY=VALUE")

@@ -67,7 +67,7 @@ def _choose_by_packages_and_size(paths: Sequence[str]) -> Choice:
     size, limit = total_size(paths), memory()
     if size <= limit:
         return Choice(EMBEDDED, "the input fits this machine")
-    amounts = f"about {_gigabytes(size)} of trace lines, more than half of the memory ({_gigabytes(limit)})"
+    amounts = f"about {_gigabytes_text(size)} of trace lines, more than half of the memory ({_gigabytes_text(limit)})"
     if not has_spark:
         return Choice(EMBEDDED, f"{amounts}, and Spark is not installed")
     return Choice(SPARK, amounts)
@@ -127,5 +127,5 @@ def _format_of_table(path: str) -> str:
     return ""
 
 
-def _gigabytes(size: int) -> str:
+def _gigabytes_text(size: int) -> str:
     return f"{size / (1 << 30):.1f} GB"

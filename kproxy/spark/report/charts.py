@@ -38,7 +38,7 @@ def heat(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     """
     row = F.floor(F.log10(F.greatest(F.col("latency_us"), F.lit(1))) * BINS_A_DECADE).cast("int")
     rows = (
-        _answered(lines)
+        _answered_requests(lines)
         .groupBy(axis.bucket(F.col("ts")).alias("at"), "api", row.alias("row"))
         .agg(F.count("*").alias("answers"))
         .collect()
@@ -60,7 +60,7 @@ def heat(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
 
 def brokers(lines: DataFrame, axis: Axis) -> list[ChartSeries]:
     """Return the p99 of responses that do not wait by design, per broker, busiest first: (bucket, responses, us)."""
-    answered = _answered(lines).where(~F.col("api").isin(*WAITING))
+    answered = _answered_requests(lines).where(~F.col("api").isin(*WAITING))
     names = _most_frequent(answered, F.col("server"), MAX_BROKERS)
     rows = (
         answered.where(F.col("server").isin(names))
@@ -156,7 +156,7 @@ def observed_us(lines: DataFrame, axis: Axis) -> list[int]:
     return [observed_by_slot.get(begin, 0) for begin in axis.begins]
 
 
-def _answered(lines: DataFrame) -> DataFrame:
+def _answered_requests(lines: DataFrame) -> DataFrame:
     return lines.where(F.col("latency_us").isNotNull() & F.col("api").isNotNull())
 
 

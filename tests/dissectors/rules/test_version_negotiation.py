@@ -110,8 +110,8 @@ def test_version_ranges_in_a_refusal_are_ignored() -> None:
 
 
 def test_invalid_ranges_are_ignored() -> None:
-    table = '< {"api_keys": [{"api_key": 3, "min_version": 9, "max_version": 5}, {"api_key": 1}, {"api_key": 18}]}\n'
-    assert version_codes(REQUEST + table + "> Metadata v9 {}\n> Fetch v12 {}") == ["V009"]
+    version_table = '< {"api_keys": [{"api_key": 3, "min_version": 9, "max_version": 5}, {"api_key": 1}, {"api_key": 18}]}\n'
+    assert version_codes(REQUEST + version_table + "> Metadata v9 {}\n> Fetch v12 {}") == ["V009"]
 
 
 def test_nonsense_table_is_not_reported_as_bad_ranges() -> None:
@@ -157,10 +157,10 @@ def test_answered_version_counts_as_served() -> None:
 
 def test_unserved_api_needs_an_authenticated_connection() -> None:
     sasl = '> SaslHandshake v1 {"mechanism": "PLAIN"}\n< {}\n> SaslAuthenticate v0 {}\n< {}\n'
-    table = '< {"api_keys": [{"api_key": 11, "max_version": 9}, {"api_key": 17, "max_version": 1}, {"api_key": 36}]}\n'
+    version_table = '< {"api_keys": [{"api_key": 11, "max_version": 9}, {"api_key": 17, "max_version": 1}, {"api_key": 36}]}\n'
     join = '> JoinGroup v5 {"group_id": "g"}\nclose by=server\n'
-    assert "V007" not in version_codes(3 * (REQUEST + table + join))
-    assert "V007" in version_codes(3 * (REQUEST + table + sasl + join))
+    assert "V007" not in version_codes(3 * (REQUEST + version_table + join))
+    assert "V007" in version_codes(3 * (REQUEST + version_table + sasl + join))
 
 
 def test_failed_login_explains_a_closed_connection() -> None:
@@ -169,10 +169,10 @@ def test_failed_login_explains_a_closed_connection() -> None:
         '> SaslHandshake v1 {"mechanism": "OAUTHBEARER"}\n< {"mechanisms": ["OAUTHBEARER"]}\n'
         '> SaslAuthenticate v1 {"auth_bytes": "6e 2c 2c 01 61 75 74 68 3d 42 65 61 72 65 72 20 61 01 01"}\n< {%s}\n'
     )
-    table = '< {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 17, "max_version": 1}, {"api_key": 36}]}\n'
+    version_table = '< {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 17, "max_version": 1}, {"api_key": 36}]}\n'
     request_and_close = "> Metadata v9 {}\nclose by=server\n"
-    assert "V007" not in version_codes(3 * (REQUEST + table + sasl % f'"auth_bytes": "{refusal}"' + request_and_close))
-    assert "V007" in version_codes(3 * (REQUEST + table + sasl % "" + request_and_close))
+    assert "V007" not in version_codes(3 * (REQUEST + version_table + sasl % f'"auth_bytes": "{refusal}"' + request_and_close))
+    assert "V007" in version_codes(3 * (REQUEST + version_table + sasl % "" + request_and_close))
 
 
 def test_lost_bytes_explain_a_missing_response() -> None:
@@ -223,8 +223,8 @@ def test_memory_is_bounded() -> None:
         connection = ConnectionState(run, server=f"10.0.0.1:{number}")
         connection.state(Versions).server(connection)
     assert len(run.state(Servers).by_address) == MAX_SERVERS
-    table = ", ".join(f'{{"api_key": {key}}}' for key in range(MAX_APIS + 1))
-    assert version_codes(REQUEST + f'< {{"api_keys": [{table}]}}\n> Metadata v9 {{}}') == []
+    version_table = ", ".join(f'{{"api_key": {key}}}' for key in range(MAX_APIS + 1))
+    assert version_codes(REQUEST + f'< {{"api_keys": [{version_table}]}}\n> Metadata v9 {{}}') == []
 
 
 def test_version_ranges_and_clients_are_shown_in_a_readable_form() -> None:
@@ -238,8 +238,8 @@ def test_unknown_api_is_not_called_unadvertised() -> None:
 
 
 def test_only_versions_removed_in_kafka_4_mention_the_kip() -> None:
-    table = '< {"api_keys": [{"api_key": 3, "min_version": 5, "max_version": 9}, {"api_key": 18}]}\n'
-    [finding] = findings(REQUEST + table + "> Metadata v4 {}", "V002")
+    version_table = '< {"api_keys": [{"api_key": 3, "min_version": 5, "max_version": 9}, {"api_key": 18}]}\n'
+    [finding] = findings(REQUEST + version_table + "> Metadata v4 {}", "V002")
     assert finding.hint is not None
     assert "KIP-896" not in finding.hint
 
@@ -267,8 +267,8 @@ def test_brokers_that_agree_are_not_reported() -> None:
 
 
 def test_outdated_software_is_reported_once() -> None:
-    table = '< {"api_keys": [{"api_key": 1, "max_version": 17}]}\n'
-    assert version_codes(REQUEST + table + "> Fetch v5 {}\n> Fetch v6 {}") == ["V017"]
+    version_table = '< {"api_keys": [{"api_key": 1, "max_version": 17}]}\n'
+    assert version_codes(REQUEST + version_table + "> Fetch v5 {}\n> Fetch v6 {}") == ["V017"]
 
 
 def test_valid_topic_ids_are_not_reported() -> None:

@@ -91,7 +91,7 @@ def test_requests_are_split_at_newlines(ends: ConnectionEnds) -> None:
 
 
 def test_slow_viewer_misses_whole_lines_and_is_told_their_number(ends: ConnectionEnds) -> None:
-    ends.viewer.watching = True
+    ends.viewer.is_watching = True
     for number in range(5000):  # about five times the buffer size
         ends.viewer.put(line(number))
     assert len(ends.viewer._out) <= LIMIT
@@ -204,7 +204,7 @@ def test_half_closed_viewer_receives_its_replies_before_it_is_closed(ends: Conne
 
 
 def test_half_closed_viewer_can_continue_watching(ends: ConnectionEnds) -> None:
-    ends.viewer.watching = True
+    ends.viewer.is_watching = True
     ends.peer.shutdown(socket.SHUT_WR)
     ends.turn()
     ends.viewer.tick()
@@ -219,7 +219,7 @@ def test_half_closed_viewer_can_continue_watching(ends: ConnectionEnds) -> None:
 
 @pytest.mark.parametrize("watching", [True, False])
 def test_viewer_that_disconnected_is_closed(ends: ConnectionEnds, watching: bool) -> None:
-    ends.viewer.watching = watching
+    ends.viewer.is_watching = watching
     for number in range(5000):
         ends.viewer.put(line(number))
     ends.peer.close()

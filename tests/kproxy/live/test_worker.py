@@ -78,8 +78,10 @@ def test_response_to_a_late_request_is_sent_as_a_line() -> None:
         server=late_request.server, size=9, offset=0,
         request_offset=late_request.offset,
     )  # fmt: skip
-    assert worker._encoded(response_line) is response_line
-    assert isinstance(worker._encoded(response_line), bytes)  # the wait is over, so a second response needs no line
+    assert worker._encoded_line(response_line) is response_line
+    assert isinstance(
+        worker._encoded_line(response_line), bytes
+    )  # the wait is over, so a second response needs no line
 
 
 def _new_worker() -> Worker:
