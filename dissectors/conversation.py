@@ -89,7 +89,8 @@ class Conversation:
     def tick(self, *, at: int) -> list[Judged]:
         """Advance the time of the run to `at`; return the deadlines of all its connections that have passed."""
         return [
-            Judged(deadline, rules.check(deadline, state)) for state, deadline in self.state.run.deadlines.passed(at)
+            Judged(deadline, rules.check(deadline, state))
+            for state, deadline in self.state.run.deadlines.pop_passed(at)
         ]
 
     def close(self, *, at: int) -> list[Judged]:

@@ -124,7 +124,9 @@ def whole_frame_choices(layouts: FrameLayouts, proposals: Iterable[Proposal], ma
     """Return those of the proposals for the whole frame that would change it."""
     likely_proposals = (proposal for proposal in proposals if proposal.prior <= max_prior)
     return [
-        (proposal.prior, proposal, None) for proposal in likely_proposals if layouts.under(proposal).changes(layouts)
+        (proposal.prior, proposal, None)
+        for proposal in likely_proposals
+        if layouts.with_proposal(proposal).differs_from(layouts)
     ]
 
 

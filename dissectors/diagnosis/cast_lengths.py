@@ -31,7 +31,9 @@ class CastLength(NamedTuple):
     def sentence(self) -> str:
         """The error in one sentence."""
         actual = f"records of {self.size} bytes follow"
-        return f"{self.path} has length {self.written}, but {actual}: the length was cast to int16 ({self.size} & 0xffff)"
+        return (
+            f"{self.path} has length {self.written}, but {actual}: the length was cast to int16 ({self.size} & 0xffff)"
+        )
 
     @property
     def hint(self) -> str:

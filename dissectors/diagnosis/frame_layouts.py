@@ -27,12 +27,12 @@ class FrameLayouts(NamedTuple):
         assert body is not None
         return cls(header, body)
 
-    def under(self, proposal: Proposal) -> FrameLayouts:
+    def with_proposal(self, proposal: Proposal) -> FrameLayouts:
         """Return the layouts under a proposal for the whole frame; an unchanged layout stays the same object."""
         header, body = self
         if not proposal.field.startswith("*"):
             return FrameLayouts(
-                _apply_cached(header, proposal, lambda edit: FrameLayouts(header, _EMPTY).changed(edit).header), body
+                _apply_cached(header, proposal, lambda edit: FrameLayouts(header, _EMPTY).with_edit(edit).header), body
             )
         if proposal.kind == "body_version":
             version, header_version = proposal.arguments
@@ -46,11 +46,11 @@ class FrameLayouts(NamedTuple):
             return FrameLayouts(header, layout_of(api + side, version))
         return FrameLayouts(header, _apply_cached(body, proposal, lambda edit: edit.apply(body)))
 
-    def changes(self, other: FrameLayouts) -> bool:
+    def differs_from(self, other: FrameLayouts) -> bool:
         """Whether the header or the body differs from the one in `other`."""
         return self.header is not other.header or self.body is not other.body
 
-    def changed(self, edit: Edit) -> FrameLayouts:
+    def with_edit(self, edit: Edit) -> FrameLayouts:
         """Return the layouts under an edit of any kind."""
         return FrameLayouts.of(edit.apply(frame_layout(self.header, self.body)))
 

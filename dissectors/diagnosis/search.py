@@ -284,7 +284,7 @@ class Search:
         try:
             if location is None:
                 frame.begin(limit, self._horizon)
-                end = read_frame(frame, *base.layouts.under(proposal))
+                end = read_frame(frame, *base.layouts.with_proposal(proposal))
             elif element is None:
                 end = base.trace.resume(location, proposal, limit)
             else:
@@ -343,7 +343,7 @@ class Search:
         tried_pairs: dict[tuple[int, int], FrameLayouts] = {}
         for proposal, element, prior in self._bases(tried_choices):
             edit, is_whole = _edit_in_element(proposal, element), proposal.field in WHOLE_FRAME_FIELDS
-            layouts = self._layouts.under(proposal) if is_whole else self._layouts.changed(edit)
+            layouts = self._layouts.with_proposal(proposal) if is_whole else self._layouts.with_edit(edit)
             if (key := (id(layouts.header), id(layouts.body))) in tried_pairs:
                 continue  # another version has the same layouts
             tried_pairs[key] = layouts  # keeps it alive, so that its id stays unique

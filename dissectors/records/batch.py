@@ -169,15 +169,15 @@ def walk_records(cursor: Cursor, header: dict[str, Any]) -> Iterator[Node]:
     """
     count = header["records_count"]
     if count < 0:
-        raise cursor.fail(f"count is {count}", cursor.pos)
+        raise cursor.error_at(f"count is {count}", cursor.pos)
     for index in range(count):
         if cursor.pos == cursor.end:
-            raise cursor.fail(f"bytes end after {index} of {count_text(count, 'record')}", cursor.pos)
+            raise cursor.error_at(f"bytes end after {index} of {count_text(count, 'record')}", cursor.pos)
         with cursor.struct(str(index)) as node:
             _walk_record(cursor, header)
         yield node
     if remaining := cursor.end - cursor.pos:
-        raise cursor.fail(f"{count_text(remaining, 'byte')} left after {count_text(count, 'record')}", cursor.pos)
+        raise cursor.error_at(f"{count_text(remaining, 'byte')} left after {count_text(count, 'record')}", cursor.pos)
 
 
 def describe_attributes(attributes: int) -> str:
@@ -192,9 +192,9 @@ def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
     size = cursor.varint("length").value
     remaining = cursor.end - cursor.pos
     if size < 0:
-        raise cursor.fail(f"length is {size}", start, "length")
+        raise cursor.error_at(f"length is {size}", start, "length")
     if size > remaining:
-        raise cursor.fail(f"length {size} does not fit: {count_text(remaining, 'byte')} left", start, "length")
+        raise cursor.error_at(f"length {size} does not fit: {count_text(remaining, 'byte')} left", start, "length")
     outer_end, cursor.end = (
         cursor.end,
         cursor.pos + size,
@@ -211,19 +211,19 @@ def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
     count_start = cursor.pos
     count = cursor.varint("headers_count").value
     if count < 0:
-        raise cursor.fail(f"count is {count}", count_start, "headers_count")
+        raise cursor.error_at(f"count is {count}", count_start, "headers_count")
     if count:
         with cursor.struct("headers"):
             for index in range(count):
                 if cursor.pos == cursor.end:
-                    raise cursor.fail(f"record ends after {index} of {count_text(count, 'header')}", cursor.pos)
+                    raise cursor.error_at(f"record ends after {index} of {count_text(count, 'header')}", cursor.pos)
                 with cursor.struct(str(index)):
                     name = cursor.blob("key", nullable=False)
                     name.value = name.value.decode("utf-8", TEXT_ERRORS)
                     cursor.blob("value")
     if cursor.pos != cursor.end:
         spare_bytes = count_text(cursor.end - cursor.pos, "byte")
-        raise cursor.fail(f"length {size} is {spare_bytes} more than the fields take", start, "length")
+        raise cursor.error_at(f"length {size} is {spare_bytes} more than the fields take", start, "length")
     cursor.end = outer_end
 
 

@@ -27,7 +27,7 @@ class Cursor:
         self.span = span
         self.nodes: list[Node] = []
 
-    def fail(self, message: str, offset: int, *path: str) -> DecodeError:
+    def error_at(self, message: str, offset: int, *path: str) -> DecodeError:
         """Return an error at `offset` of `data`. `path` is relative to the open structs, whose names are prepended."""
         if self.span is None:
             return DecodeError(message, offset=offset, path=path)
@@ -63,7 +63,7 @@ class Cursor:
         size = struct.calcsize(">" + code)
         remaining = self.end - self.pos
         if size > remaining:
-            raise self.fail(f"needs {count_text(size, 'byte')}, {remaining} left", self.pos, name)
+            raise self.error_at(f"needs {count_text(size, 'byte')}, {remaining} left", self.pos, name)
         return self.leaf(name, self.pos + size, struct.unpack_from(">" + code, self.data, self.pos)[0])
 
     def varint(self, name: str, bits: int = 32) -> Node:
@@ -75,10 +75,10 @@ class Cursor:
         """Read length-prefixed bytes as one leaf; length -1 is null."""
         size, start = self._read_varint(name) if varint else self._read_int32(name)
         if size < (-1 if nullable else 0):
-            raise self.fail(f"length is {size}", self.pos, name)
+            raise self.error_at(f"length is {size}", self.pos, name)
         remaining = self.end - start
         if size > remaining:
-            raise self.fail(f"length {size} does not fit: {count_text(remaining, 'byte')} left", self.pos, name)
+            raise self.error_at(f"length {size} does not fit: {count_text(remaining, 'byte')} left", self.pos, name)
         end = start + max(size, 0)
         return self.leaf(name, end, None if size < 0 else self.data[start:end])
 
@@ -88,13 +88,13 @@ class Cursor:
         try:
             value, size = read_zigzag(window, 0, bits)
         except IndexError:
-            raise self.fail("bytes end inside a varint", self.pos, name) from None
+            raise self.error_at("bytes end inside a varint", self.pos, name) from None
         except Irregularity:
-            raise self.fail(f"varint of more than {bits} bits", self.pos, name) from None
+            raise self.error_at(f"varint of more than {bits} bits", self.pos, name) from None
         return value, self.pos + size
 
     def _read_int32(self, name: str) -> tuple[int, int]:
         remaining = self.end - self.pos
         if remaining < 4:
-            raise self.fail(f"needs 4 bytes for its length, {remaining} left", self.pos, name)
+            raise self.error_at(f"needs 4 bytes for its length, {remaining} left", self.pos, name)
         return int.from_bytes(self.data[self.pos : self.pos + 4], "big", signed=True), self.pos + 4

@@ -82,11 +82,11 @@ def walk_message(cursor: Cursor, decompressor: Decompressor, *, wrapped: bool = 
     value_start = cursor.pos
     fields["value"] = value = cursor.blob("value", varint=False)
     if remaining := cursor.end - cursor.pos:
-        raise cursor.fail(f"{count_text(remaining, 'byte')} left after the value", cursor.pos, "message_size")
+        raise cursor.error_at(f"{count_text(remaining, 'byte')} left after the value", cursor.pos, "message_size")
     if attributes.value & 7 == 0:
         yield fields
     elif wrapped:
-        raise cursor.fail("a compressed message inside a compressed one", value_start, "value")
+        raise cursor.error_at("a compressed message inside a compressed one", value_start, "value")
     else:
         try:
             yield from _walk_wrapped(cursor, fields, decompressor)
@@ -116,9 +116,9 @@ def _walk_wrapped(cursor: Cursor, outer: Fields, decompressor: Decompressor) -> 
     span = value.start, value.end
     value.meaning = codec_name(codec)
     if value.value is None:
-        raise cursor.fail("a compressed message without a value", value.start)
+        raise cursor.error_at("a compressed message without a value", value.start)
     if codec == CODECS.index("zstd"):
-        raise cursor.fail(f"zstd does not exist in record format {magic}", value.start)
+        raise cursor.error_at(f"zstd does not exist in record format {magic}", value.start)
     payload = decompressor.decompress(codec, value.value, offset=value.start, magic=magic)
     offset_nodes: list[Node] = []
     for index, entry in enumerate(entries(payload, 0, len(payload))):
@@ -126,11 +126,11 @@ def _walk_wrapped(cursor: Cursor, outer: Fields, decompressor: Decompressor) -> 
         inner_cursor.nodes = value.children
         with inner_cursor.struct(str(index)):
             if entry.fault:
-                raise inner_cursor.fail(entry.fault.message, entry.fault.offset, *entry.fault.path)
+                raise inner_cursor.error_at(entry.fault.message, entry.fault.offset, *entry.fault.path)
             if entry.magic is None:
-                raise inner_cursor.fail("decompressed bytes end inside this message", entry.start)
+                raise inner_cursor.error_at("decompressed bytes end inside this message", entry.start)
             if entry.magic == 2:
-                raise inner_cursor.fail(
+                raise inner_cursor.error_at(
                     "a batch of format 2 inside a compressed message", entry.start + CRC_START, "magic"
                 )
             decompressor.charge_records(1, offset=value.start)
@@ -138,14 +138,14 @@ def _walk_wrapped(cursor: Cursor, outer: Fields, decompressor: Decompressor) -> 
                 offset_nodes.append(fields["offset"])
                 yield fields
     if not offset_nodes:
-        raise cursor.fail("a compressed message with none inside", value.start)
+        raise cursor.error_at("a compressed message with none inside", value.start)
     if magic == 1:
         wrapper_offset, last_offset = outer["offset"].value, offset_nodes[-1].value
         for node in offset_nodes:
             node.meaning = f"offset {node.value + _offset_shift(wrapper_offset, last_offset)}"
         if 0 != wrapper_offset < last_offset:
             message = f"offset {wrapper_offset} is below {last_offset}, the relative offset of the last message inside"
-            raise cursor.fail(message, value.start)
+            raise cursor.error_at(message, value.start)
 
 
 def _offset_shift(wrapper_offset: int, last_relative: int) -> int:

@@ -209,7 +209,7 @@ def check(event: object, connection: ConnectionState) -> list[Finding]:
 
 def _may_have_missed_frames(rule: Rule, event: Any, connection: ConnectionState) -> bool:
     """Return whether the client may have done, in missed frames, what the rule says it did not do."""
-    return connection.run.state(Losses).since(event.at - rule.complete_for * SECOND, connection)
+    return connection.run.state(Losses).has_losses_since(event.at - rule.complete_for * SECOND, connection)
 
 
 class _Limits:

@@ -55,7 +55,7 @@ class ReleaseLine:
     served: Ranges
     features: Mapping[str, Feature]
 
-    def since(self, name: str) -> bool:
+    def is_at_least(self, name: str) -> bool:
         """Whether this line is the one with that name or a later one."""
         return lines().index(self.name) >= lines().index(name)
 

@@ -64,7 +64,7 @@ class Deadlines(Generic[SubjectT]):
         entry = self._waiting.pop(key, None)
         return entry.event if entry else None
 
-    def passed(self, at: int) -> Iterator[tuple[SubjectT, DeadlinePassed]]:
+    def pop_passed(self, at: int) -> Iterator[tuple[SubjectT, DeadlinePassed]]:
         """Remove and yield the pending deadlines before `at`, in order."""
         while self.due < at:
             _, sequence, key = heapq.heappop(self._queue)

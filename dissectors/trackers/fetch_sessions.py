@@ -104,7 +104,9 @@ class ClientFetchSessions:
         session = self._find(request_body) if continues_session(request_body) else None
         return session.ends if session else end_offsets(request_body, body)
 
-    def behind(self, request: RequestReceived, body: Mapping[str, Any]) -> dict[TopicPartition, tuple[int, int]]:
+    def partitions_behind(
+        self, request: RequestReceived, body: Mapping[str, Any]
+    ) -> dict[TopicPartition, tuple[int, int]]:
         """Return the partitions of a request or its session that have more records: (fetch offset, end offset)."""
         request_body = request.message.body
         if continues_session(request_body):

@@ -53,7 +53,7 @@ class Losses:
         """Record that only some connections are observed, so that frames of any client may always have been missed."""
         self._everywhere_at = sys.maxsize
 
-    def since(self, at: int, connection: ConnectionState) -> bool:
+    def has_losses_since(self, at: int, connection: ConnectionState) -> bool:
         """Whether frames of a connection's client may have been missed at `at` (ns) or later."""
         if self._everywhere_at >= at:
             return True

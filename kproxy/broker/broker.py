@@ -249,7 +249,7 @@ class Broker:
     async def _start(self) -> None:
         journal, storage = None, StorageHealth(self.options.data, self._report)
         if self.options.data is not None:
-            journal = FileJournal(self.options.data, fsync=self.options.fsync, failed=storage.failed)
+            journal = FileJournal(self.options.data, fsync=self.options.fsync, failed=storage.record_failure)
             storage.retry_with(journal.catch_up)
             self._stack.callback(journal.close)
         self._stack.callback(storage.close)

@@ -17,7 +17,7 @@ class LeaderHints:
         self._request = request
         self._mentioned_ids: dict[int, None] = {}
 
-    def current(self, partition: Partition | None) -> Mapping[str, int]:
+    def current_leader(self, partition: Partition | None) -> Mapping[str, int]:
         """Return the value of the response field ``current_leader``."""
         if partition is None:
             return {"leader_id": -1, "leader_epoch": -1}

@@ -64,7 +64,7 @@ class StorageHealth:
         """During an outage, call `catch_up`, which writes pending data and returns whether it has written all of it."""
         self._catch_up = catch_up
 
-    def failed(self, path: Path, error: OSError) -> None:
+    def record_failure(self, path: Path, error: OSError) -> None:
         """Record that a write to a file failed."""
         self._failure_count += 1
         self._has_failed_recently = True

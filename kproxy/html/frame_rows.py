@@ -41,7 +41,7 @@ def row_json(session: BrowseSession, exchange: Exchange, number: int) -> list[An
         "".join(version).strip(),
         "".join(text for text, _ in subject(exchange)).strip(),
         None if frame is None else index.size[entry],
-        index.waited(exchange.row, session.now),
+        index.latency_or_wait(exchange.row, session.now),
         int(exchange.state),
         [[text.strip(), style] for text, style in problems(exchange, level)],
         level,

@@ -113,7 +113,7 @@ class EventInspection:
         if self.is_behind:
             return []
         lines: list[Line] = []
-        for connection_state, passed in self._deadlines.passed(at):
+        for connection_state, passed in self._deadlines.pop_passed(at):
             event: Event | None = passed
             if passed.code == _REST_OF_FRAME:
                 event = self._incomplete_frame(*passed.about, at=passed.at)

@@ -107,12 +107,12 @@ class _InspectorLoop:
             for key, events in self._selector.select(_SECOND):
                 key.data(events)
             now = time.monotonic()
-            self._table.activity.turn()
+            self._table.activity.count_turn()
             if self._sink is None or self._ended:
                 continue
             if now - self._received_at >= _SECOND and not self._is_readable():
                 self._received_at = now
-                self._sink.idle()
+                self._sink.on_idle()
             if now - ticked_at >= _SECOND:
                 ticked_at = now
                 self._sink.tick()

@@ -80,7 +80,7 @@ class LocalSource:
             self.flush()
             self._sink.announce_listeners(message)
         self.at = message.at
-        self._activity.reach(getattr(message, "connection_id", 0))
+        self._activity.record_connection(getattr(message, "connection_id", 0))
         self._sink.take(map(SharedLine, self.messages.lines(message)))
         self._received.append(message)
         if not isinstance(message, tap_messages.TapData):
@@ -104,7 +104,7 @@ class LocalSource:
         """Do periodic work; called every second."""
         self.flush()
 
-    def idle(self) -> None:
+    def on_idle(self) -> None:
         """Check deadlines, because the tap was idle for `IDLE_NS`, so everything up to that time has arrived."""
         self.flush()
         self.at = max(self.at, time.time_ns())

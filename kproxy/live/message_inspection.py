@@ -68,9 +68,9 @@ class MessageInspection:
     def add_progress(self, message: tap_messages.Message) -> None:
         """Record the progress of a message whose lines were handled."""
         if isinstance(message, _MOVING):
-            self._progress.moved(message.connection_id)
+            self._progress.record_progress(message.connection_id)
         elif isinstance(message, tap_messages.Close):
-            self._progress.closed(message.connection_id)
+            self._progress.record_closed(message.connection_id)
 
     def _lines(self, message: tap_messages.Message) -> list[Line]:
         inspector = self._inspector
@@ -78,7 +78,7 @@ class MessageInspection:
             self._activity.begin_message(message.connection_id)
             return inspector.receive(message.connection_id, message.direction, message.payload, at=message.at)
         if isinstance(message, tap_messages.Open):
-            self._progress.opened(message.connection_id, message.slot)
+            self._progress.record_opened(message.connection_id, message.slot)
             resumed = None
             if message.resumed is not None:
                 resumed = Progress(*message.resumed[0]), Progress(*message.resumed[1])
@@ -116,7 +116,7 @@ class MessageInspection:
             return inspector.tick(at=message.at)
         if isinstance(message, tap_messages.Missed):
             self.missed_count += message.connections
-            self._progress.missed(message.connections, message.size, message.frames)
+            self._progress.record_missed(message.connections, message.size, message.frames)
             reason = INSPECTOR_WAS_RESTARTED if message.restarted else INSPECTOR_WAS_BEHIND
             count_text = (
                 f"{message.connections} connection{'' if message.connections == 1 else 's'} came and went unseen"

@@ -113,11 +113,11 @@ class PooledSource:
         self._in_flight = {pid: self._in_flight.get(pid, 0) for pid in self.watched.pids}
         self.watched.query(TICK, self._last_at)
 
-    def idle(self) -> None:
+    def on_idle(self) -> None:
         self.watched.drain()
         self.watched.query(TICK, max(self.local.at, time.time_ns()) - IDLE_NS)
         self.watched.drain()
-        self.local.idle()
+        self.local.on_idle()
 
     def close(self) -> None:
         """Close the connections and workers once the relay has ended."""
@@ -154,11 +154,11 @@ class PooledSource:
         if reply.lines:
             self._sink.take(self._complete_lines(reply, at=at))
         for number in progressed:
-            self.local.progress.moved(number)
+            self.local.progress.record_progress(number)
         if isinstance(message, tap_messages.Open):
-            self.local.progress.opened(message.connection_id, message.slot)
+            self.local.progress.record_opened(message.connection_id, message.slot)
         elif isinstance(message, tap_messages.Close):
-            self.local.progress.closed(message.connection_id)
+            self.local.progress.record_closed(message.connection_id)
         elif isinstance(reply.value, WorkerTick):
             self._in_flight[reply.value.pid] = reply.value.in_flight
             self._summary.merge(reply.value.summary)

@@ -31,23 +31,23 @@ class ProgressLog:
         self._ended: list[int] = []  # slots
         self._missed: list[tuple[int, int, int]] = []
 
-    def opened(self, number: int, slot: int | None) -> None:
+    def record_opened(self, number: int, slot: int | None) -> None:
         """Note that a connection was opened, and its slot of the table."""
         if slot is not None and self._table is not None:
             self._slots[number] = slot
 
-    def moved(self, number: int) -> None:
+    def record_progress(self, number: int) -> None:
         """Note that some bytes of a connection were inspected."""
         if number in self._slots:
             self._moved.add(number)
 
-    def closed(self, number: int) -> None:
+    def record_closed(self, number: int) -> None:
         """Note that the end of a connection was inspected."""
         if (slot := self._slots.pop(number, None)) is not None:
             self._moved.discard(number)
             self._ended.append(slot)
 
-    def missed(self, connections: int, size: int, frames: int) -> None:
+    def record_missed(self, connections: int, size: int, frames: int) -> None:
         """Note a gap line of the trace about connections that were never announced."""
         self._missed.append((connections, size, frames))
 

@@ -16,7 +16,7 @@ class RestartPolicy:
     def __init__(self) -> None:
         self._failures: deque[float] = deque()
 
-    def delay(self, now: float) -> float | None:
+    def record_failure(self, now: float) -> float | None:
         """Record a failure of the process; return the seconds until its restart, or None for no restart.
 
         The first delay is 1 s, each further one twice the previous. Workers of an inspector are restarted immediately.

@@ -169,9 +169,9 @@ class InspectionSink:
         if self._control is not None:
             self._control.tick()
 
-    def idle(self) -> None:
+    def on_idle(self) -> None:
         """Check deadlines, because the tap was idle for `IDLE_NS`, so everything up to that time has arrived."""
-        self._source.idle()
+        self._source.on_idle()
         self.flush()
         if self._trace is not None:
             self._trace.tick(at=self._local.at)

@@ -165,7 +165,7 @@ class Supervisor:
     def _handle_end(self, cause: str) -> None:
         self.failed = True
         self._tap.lose()
-        delay = self._policy.delay(self._loop.time())
+        delay = self._policy.record_failure(self._loop.time())
         if delay is None:
             self._give_up(f"{cause}; it has failed {MAX_RESTARTS + 1} times within {WINDOW_S:g} s")
             return

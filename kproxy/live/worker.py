@@ -68,7 +68,7 @@ class _MovedConnections(ProgressLog):
         super().__init__(None, inspector)
         self.numbers: set[int] = set()
 
-    def moved(self, number: int) -> None:
+    def record_progress(self, number: int) -> None:
         self.numbers.add(number)
 
 

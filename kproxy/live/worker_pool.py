@@ -182,7 +182,7 @@ class WorkerPool:
         status = os.waitstatus_to_exitcode(lost.close())
         cause = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         self.restarts += 1
-        if self._policy.delay(time.monotonic()) is None:
+        if self._policy.record_failure(time.monotonic()) is None:
             raise WorkerLost(f"one of {len(self._workers)} inspectors has ended too often ({cause})")
         worker = WorkerProcess(self._run, self._selector)
         self._workers[self._workers.index(lost)] = worker
@@ -291,7 +291,7 @@ class WorkerPool:
             reply, progress = None, no_progress
             if worker is not None:
                 if not worker.replies:
-                    self._activity.reach(getattr(message, "connection_id", 0))
+                    self._activity.record_connection(getattr(message, "connection_id", 0))
                     return
                 reply, progress = worker.replies.popleft()
                 if progress:

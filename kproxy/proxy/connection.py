@@ -110,7 +110,7 @@ class RelayedConnection:
         else:
             side.peer.finish()
 
-    def lost(self, side: Side, error: OSError | None) -> None:
+    def socket_closed(self, side: Side, error: OSError | None) -> None:
         """Close the other side, as this side's socket is closed; `error` is set if the peer or network closed it."""
         if error is not None:
             self._record_end(side, "reset")

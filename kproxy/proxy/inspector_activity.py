@@ -30,11 +30,11 @@ class InspectorActivity:
         self._memory[_TURNS] = self._memory[_INSPECTED] = self._memory[_CONNECTION] = self._count = 0
         self._memory[_PID] = pid
 
-    def turn(self) -> None:
+    def count_turn(self) -> None:
         """Count a turn of the inspector's loop, which makes one at least once a second."""
         self._memory[_TURNS] += 1
 
-    def reach(self, number: int) -> None:
+    def record_connection(self, number: int) -> None:
         """Note that the inspector has reached a message of this connection; 0 for a message of no connection."""
         self._memory[_CONNECTION] = number
 

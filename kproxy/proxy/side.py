@@ -29,7 +29,7 @@ class SideOwner(Protocol):
     def half_closed(self, side: Side) -> None:
         """Handle that a side's client or server will send nothing more."""
 
-    def lost(self, side: Side, error: OSError | None) -> None:
+    def socket_closed(self, side: Side, error: OSError | None) -> None:
         """Handle the closing of a side's socket; `error` is set if the other end or the network closed it."""
 
     def tls_failed(self, side: Side, error: TlsError) -> None:
@@ -192,7 +192,7 @@ class Side:
         self._stop_writing()
         self.gone = True
         self._socket.close()
-        self._connection.lost(self, error)
+        self._connection.socket_closed(self, error)
 
     def _stop_reading(self) -> None:
         if not self.ended:

@@ -81,7 +81,7 @@ class Replayer:
         """Return the broker to send the request to, None for the one that the user gave."""
         return None if self._routes is None else self._routes.address(exchange)
 
-    def again(self, exchange: CapturedExchange, frame: bytes) -> bytes | None:
+    def frame_to_resend(self, exchange: CapturedExchange, frame: bytes) -> bytes | None:
         """Return the frame to send again if the broker was not ready, unless the captured broker was not ready either.
 
         For a Produce request, only the partitions with an error are sent again.
@@ -105,7 +105,7 @@ class Replayer:
     def _with_live_ids(self, body: dict[str, Any], array: str) -> dict[str, Any]:
         return produce_again.with_topic_ids(body, array, partial(self._values.counterpart, ValueKind.TOPIC_ID))
 
-    def received(self, exchange: CapturedExchange, frame: bytes) -> ReplayedExchange:
+    def handle_response(self, exchange: CapturedExchange, frame: bytes) -> ReplayedExchange:
         """Learn from the live response, and compare it with the captured one."""
         request, captured, live = exchange.request, exchange.response, self._decode_response(exchange, frame)
         assert request is not None

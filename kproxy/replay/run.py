@@ -131,12 +131,12 @@ class Replay:
                 return
             oldest = live.waiting[0]
             may_retry = len(live.waiting) == 1 and time.monotonic() < give_up_at
-            if may_retry and (retry_frame := self._replayer.again(oldest, frame)) is not None:
+            if may_retry and (retry_frame := self._replayer.frame_to_resend(oldest, frame)) is not None:
                 await asyncio.sleep(_RETRY_S)
                 live.connection.send(retry_frame)
                 continue
             live.waiting.popleft()
-            result = self._replayer.received(oldest, frame)
+            result = self._replayer.handle_response(oldest, frame)
             if oldest not in self._given_up:
                 yield result
 

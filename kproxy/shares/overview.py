@@ -70,7 +70,7 @@ class SharesOverview:
         elif isinstance(line, CloseLine):
             self._close(line.connection_id)
 
-    def held(self, group: str, now: int) -> dict[str, list[HeldRecords]]:
+    def held_records(self, group: str, now: int) -> dict[str, list[HeldRecords]]:
         """Return the records that the members of a group hold at time `now` (ns), by member id."""
         records_by_member: dict[str, list[HeldRecords]] = {}
         share_group = self._groups.get(group)
@@ -91,7 +91,7 @@ class SharesOverview:
             rows.sort()
         return records_by_member
 
-    def acknowledged(self, group: str) -> dict[str, int]:
+    def acknowledged_counts(self, group: str) -> dict[str, int]:
         """Return how many records a group acknowledged, by type: accept, release, reject, renew, gap."""
         share_group = self._groups.get(group)
         return {} if share_group is None else dict(share_group.counts)

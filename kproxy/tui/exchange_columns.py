@@ -126,7 +126,7 @@ class ExchangeRows:
             return [("no answer", "dim")]
         if exchange.state == RowState.UNANSWERED:
             return [("never", "error")]
-        latency = self._session.index.waited(exchange.row, self._session.now)
+        latency = self._session.index.latency_or_wait(exchange.row, self._session.now)
         style = "warning" if exchange.state == RowState.WAITING else ""
         return [(duration(latency), style)] if latency is not None else []
 

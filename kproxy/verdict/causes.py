@@ -83,7 +83,7 @@ class Causes:
                 if isinstance(line, RequestLine) and self._awaited < _MAX_AWAITED:
                     self._awaited += self._requests.add(line, causes)
             if line.repeats:
-                for first_cause, repeat in self._first_findings.repeated(line):
+                for first_cause, repeat in self._first_findings.repeats_with_causes(line):
                     cause = first_cause or self._cause_elsewhere(repeat, line, row)
                     self._count(cause, line, (line.client, line.server), repeat.count)
             if self._awaited or self._lasting:  # most frames end here
@@ -198,7 +198,7 @@ class Causes:
 
     def _count_unmarked_repeats(self, line: CloseLine) -> None:
         """Add the repeats that no frame has marked to the cause of their rule, or to none if the rule has several."""
-        for code, count in self._first_findings.unmarked(line):
+        for code, count in self._first_findings.unmarked_repeats(line):
             causes = self._by_rule.get(code, {})
             if len(causes) == 1:
                 for cause in causes.values():

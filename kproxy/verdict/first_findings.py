@@ -31,7 +31,7 @@ class FirstFindings(Generic[CauseT]):
             location = line.connection_id, _direction(line), line.offset
         self._causes.setdefault((code, location), cause)
 
-    def repeated(self, line: RequestLine | ResponseLine) -> Iterator[tuple[CauseT | None, RepeatedFinding]]:
+    def repeats_with_causes(self, line: RequestLine | ResponseLine) -> Iterator[tuple[CauseT | None, RepeatedFinding]]:
         """Yield the repeats in a frame with their causes; None if the line of the finding is missing."""
         for repeat in line.repeats:
             key = repeat.code, line.connection_id
@@ -46,7 +46,7 @@ class FirstFindings(Generic[CauseT]):
             location = connection_id, repeat.direction or _direction(line), repeat.offset
         return self._causes.get((repeat.code, location))
 
-    def unmarked(self, line: CloseLine) -> Iterator[tuple[str, int]]:
+    def unmarked_repeats(self, line: CloseLine) -> Iterator[tuple[str, int]]:
         """Yield the code and number of a closed connection's repeats that no frame has marked."""
         for repeat in line.repeated:
             count = repeat.count - self._marked.pop((repeat.code, line.connection_id), 0)

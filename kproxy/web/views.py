@@ -61,10 +61,10 @@ class Views:
             self._session.views.append(view)
         self._views.move_to_end(query)
         self._used_at[query] = time.monotonic()
-        self._drop_unused()
+        self._drop_unused_views()
         return view
 
-    def _drop_unused(self) -> None:
+    def _drop_unused_views(self) -> None:
         oldest_allowed = time.monotonic() - KEEP_S if self._session.source.live else 0.0
         while len(self._views) > 1:
             oldest = next(iter(self._views))

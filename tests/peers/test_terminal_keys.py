@@ -67,7 +67,8 @@ def test_keys_work_in_an_exchange(terminal: Terminal) -> None:
                     ("[", "02:19:55.762 UTC"), ])  # fmt: skip
     until("the cursor is on the field", lambda: "throttle_time_ms" in highlighted(terminal))
     press_and_check(
-        terminal, [("Enter", "tab:  as it fits"), ("Escape", "no tab:  as it fits"), ("Escape", "latency error / finding")]
+        terminal,
+        [("Enter", "tab:  as it fits"), ("Escape", "no tab:  as it fits"), ("Escape", "latency error / finding")],
     )
 
 
@@ -108,7 +109,8 @@ def test_keys_edit_the_filter(terminal: Terminal) -> None:
     press_and_check(terminal, [("Escape", "no ^^^^"), ("/", "api=Fetch and latency")])
     terminal.write("api=Metadata")
     press_and_check(
-        terminal, [("Enter", "2 shown"), ("z", "only rows with findings"), ("z", "no only rows"), ("Escape", "no shown")]
+        terminal,
+        [("Enter", "2 shown"), ("z", "only rows with findings"), ("z", "no only rows"), ("Escape", "no shown")],
     )
 
 
@@ -119,7 +121,8 @@ def test_keys_sort_mark_and_annotate_rows(terminal: Terminal) -> None:
         terminal, [("o", "─ sort by ─"), ("Escape", "no ─ sort by ─"), ("o", "─ sort by ─"), ("t", "no ─ sort by ─")]
     )
     press_and_check(
-        terminal, [("g", "client: 127.0.0.1:53998"), ("m", "*  02:19:54.864"), ("G", "02:20:01.830 UTC"), (";", "─ note ─")]
+        terminal,
+        [("g", "client: 127.0.0.1:53998"), ("m", "*  02:19:54.864"), ("G", "02:20:01.830 UTC"), (";", "─ note ─")],
     )
     terminal.write("look here")
     press_and_check(terminal,
@@ -150,7 +153,9 @@ def test_keys_copy_save_and_edit_frames(tmp_path: Path, terminal: Terminal) -> N
 
 
 def test_keys_open_help_commands_and_themes_and_quit(terminal: Terminal) -> None:
-    press_and_check(terminal, [("?", "─ help ─"), ("G", "filters"), ("Escape", "no ─ help ─"), (":", "Search for commands")])
+    press_and_check(
+        terminal, [("?", "─ help ─"), ("G", "filters"), ("Escape", "no ─ help ─"), (":", "Search for commands")]
+    )
     terminal.write("theme")
     press_and_check(terminal, [("Enter", "Search for themes")])
     terminal.write("textual-light")

@@ -119,7 +119,7 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
     producers = connection.run.state(Producers)
     if not producers.refused or event.message is None:
         return
-    is_complete = not connection.run.state(Losses).since(event.at - _COMPLETE_FOR, connection)
+    is_complete = not connection.run.state(Losses).has_losses_since(event.at - _COMPLETE_FOR, connection)
     for topic_partition, code, path in producers.refused:
         records = sent_records(event.request).get(topic_partition) if code == _OUT_OF_ORDER_SEQUENCE_NUMBER else None
         if records is None or (batch := records.batch) is None:

@@ -121,7 +121,7 @@ class Departures:
         self._message, self._protocol_type = message, protocol_type
         self._payloads: dict[tuple[str | int, ...], GroupPayload] | None = None
 
-    def at(self, *path: str | int) -> PayloadDiagnosis | None:
+    def diagnose_at(self, *path: str | int) -> PayloadDiagnosis | None:
         """Diagnose how the payload at a path was written."""
         if self._payloads is None:
             self._payloads = {payload.path: payload for payload in group_payloads(self._message, self._protocol_type)}

@@ -118,7 +118,7 @@ def _check_leader_request(event: RequestReceived, assignments: _Assignments) -> 
                 blame="client",
                 cause=group,
             )
-            yield add_payload_diagnosis(problem, departures.at("assignments", index, "assignment"))
+            yield add_payload_diagnosis(problem, departures.diagnose_at("assignments", index, "assignment"))
         elif data and member in assignments.empty_members:
             del assignments.empty_members[member]
             yield Problem(
@@ -158,7 +158,7 @@ def _check_member_response(
         blame=None if sent or data else "client",
         cause=group,
     )
-    yield add_payload_diagnosis(problem, Departures(message, "consumer").at("assignment"))
+    yield add_payload_diagnosis(problem, Departures(message, "consumer").diagnose_at("assignment"))
 
 
 def _is_consumer_group(body: dict[str, Any], assignments: _Assignments) -> bool:

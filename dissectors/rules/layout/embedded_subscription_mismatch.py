@@ -73,4 +73,4 @@ def embedded_subscription_mismatch(event: RequestReceived, _: ConnectionState) -
                 hint="write all fields of the subscription's version, or version 0: the leader may fail to read it",
                 cause=group,
             )
-            yield add_payload_diagnosis(problem, departures.at("protocols", index, "metadata"))
+            yield add_payload_diagnosis(problem, departures.diagnose_at("protocols", index, "metadata"))

@@ -194,7 +194,7 @@ def _find_problem(
             "broker",
             name,
         )
-    if not connection.run.state(Losses).since(epoch_refusals.since, connection):
+    if not connection.run.state(Losses).has_losses_since(epoch_refusals.since, connection):
         text += _refresh_note(seen_epoch, epoch_refusals)
     return _EpochProblem(text, "request Metadata after this error, and use its leader_epoch in the next request",
                          None, name)  # fmt: skip

@@ -213,7 +213,7 @@ def _pending_problem(event: DeadlinePassed, connection: ConnectionState, streaks
     streak, refusal = pending.streak, pending.refusal
     errors = streaks.by_api[pending.api].get(pending.client, {})
     is_current = errors.get(refusal.code) is streak and refusal.target in streak.targets
-    if connection.run.state(Losses).since(streak.last, connection):
+    if connection.run.state(Losses).has_losses_since(streak.last, connection):
         return  # a success may be among the frames that were not read
     settled_at = streak.first + SETTLING_TIME + _GRACE
     if event.at < settled_at and connection.run.state(Elections).may_cause(refusal.code, streak.first):

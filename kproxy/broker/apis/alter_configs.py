@@ -25,7 +25,7 @@ def _requested_settings(request: Request, entry: Mapping[str, Any]) -> dict[str,
     kind = entry["resource_type"]
     if kind == CODES["broker_logger"]:
         raise ApiError(Error.INVALID_REQUEST, f"Unknown resource type {kind}")
-    if kind == CODES["broker"] and not request.cluster.line.since("1.1"):
+    if kind == CODES["broker"] and not request.cluster.line.is_at_least("1.1"):
         raise ApiError(Error.INVALID_REQUEST, "AlterConfigs is only supported for topics, but resource type is BROKER")
     for config in entry["configs"]:
         if config["value"] is None:

@@ -61,7 +61,7 @@ def _create(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     replicas = _assign_replicas(request, topics, entry)
     settings = {config["name"]: config["value"] for config in entry["configs"]}
     if None in settings.values():
-        error_before_kraft = Error.INVALID_REQUEST if cluster.line.since("2.6") else Error.UNKNOWN_SERVER_ERROR
+        error_before_kraft = Error.INVALID_REQUEST if cluster.line.is_at_least("2.6") else Error.UNKNOWN_SERVER_ERROR
         error = Error.INVALID_CONFIG if cluster.line.kraft else error_before_kraft
         null_keys = ",".join(key for key, value in settings.items() if value is None)
         raise ApiError(error, f"Null value not supported for topic configs: {null_keys}")
@@ -110,7 +110,7 @@ def _assign_replicas(request: Request, topics: Topics, entry: Mapping[str, Any])
                 f"A manual partition assignment was specified, but {option} was not set to -1.",
             )
         return _check_assignments(request, assignments)
-    if request.cluster.line.since("2.4"):  # KIP-464: brokers accept -1 in every request version
+    if request.cluster.line.is_at_least("2.4"):  # KIP-464: brokers accept -1 in every request version
         default = int(request.cluster.part(Configs).broker("num.partitions"))
         partitions = default if partitions == -1 else partitions
         factor = topics.default_replication if factor == -1 else factor

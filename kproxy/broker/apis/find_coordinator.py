@@ -39,7 +39,7 @@ async def find_coordinator(request: Request) -> Body:
     body, line = request.body, request.cluster.line
     kind = body.get("key_type", _GROUP)
     is_valid = kind in _STATE_TOPICS and (kind != _SHARE or _SHARE_GROUP_HEARTBEAT in line.served)
-    if not is_valid and not line.since("2.3"):
+    if not is_valid and not line.is_at_least("2.3"):
         request.session.closing = True  # Kafka cannot parse such a request
         return None
     if request.version >= 4:
@@ -52,7 +52,7 @@ async def find_coordinator(request: Request) -> Body:
         return {"coordinators": [{"key": key, "error_message": message, **coordinators[key]} for key in keys]}
     response = _coordinator_result(request, body["key"], kind) if is_valid else _invalid_key_type(line)
     error = response.get("error_code", Error.NONE)
-    return {"error_message": message_of(error) if line.since("2.3") else None, **response}
+    return {"error_message": message_of(error) if line.is_at_least("2.3") else None, **response}
 
 
 def _coordinator_result(request: Request, key: str, kind: int) -> Mapping[str, Any]:
@@ -72,7 +72,7 @@ def _coordinator_result(request: Request, key: str, kind: int) -> Mapping[str, A
 
 
 def _invalid_key_type(line: ReleaseLine) -> Mapping[str, Any]:
-    return _error_response(Error.INVALID_REQUEST if line.since("2.8") else Error.UNKNOWN_SERVER_ERROR)
+    return _error_response(Error.INVALID_REQUEST if line.is_at_least("2.8") else Error.UNKNOWN_SERVER_ERROR)
 
 
 def _error_response(error: Error) -> Mapping[str, Any]:

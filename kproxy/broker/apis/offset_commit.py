@@ -23,7 +23,7 @@ async def offset_commit(request: Request) -> Body:
     rows = await OffsetRows.from_request(request)
     with rows.recording_errors(list(rows)):
         require(request, "READ", "GROUP", request.body["group_id"])
-    valid_rows = rows.valid()
+    valid_rows = rows.valid_rows()
     if valid_rows:
         with rows.recording_errors(valid_rows):
             _commit(request, rows, valid_rows)

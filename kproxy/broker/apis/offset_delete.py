@@ -30,7 +30,7 @@ async def offset_delete(request: Request) -> Body:
         group.check_offset_deletion()
     except ApiError as api_error:
         return {"error_code": api_error.error}
-    for row in rows.valid():
+    for row in rows.valid_rows():
         assert row.topic is not None
         if group.is_subscribed(row.topic.name):
             row.error = Error.GROUP_SUBSCRIBED_TO_TOPIC

@@ -122,7 +122,7 @@ def _append(
         if api_error.error in _ERRORS_WITHOUT_LOG_START:
             result["log_start_offset"] = -1
         if api_error.error is Error.NOT_LEADER_OR_FOLLOWER:
-            result["current_leader"] = leaders.current(topics.partition(topic.name, index))
+            result["current_leader"] = leaders.current_leader(topics.partition(topic.name, index))
         if isinstance(api_error, RecordValidationError):
             result["error_message"] = api_error.message
             result["record_errors"] = [

@@ -18,7 +18,7 @@ def sasl_handshake(request: Request) -> Body:
     if login is None:
         return {"error_code": Error.ILLEGAL_SASL_STATE}
     try:
-        login.handshake(request.body["mechanism"], headers=request.version >= 1)
+        login.set_mechanism(request.body["mechanism"], headers=request.version >= 1)
     except ApiError as api_error:
         known = login.mechanisms if api_error.error is Error.UNSUPPORTED_SASL_MECHANISM else []
         return {"error_code": api_error.error, "mechanisms": known}

@@ -24,7 +24,7 @@ async def txn_offset_commit(request: Request) -> Body:
     with rows.recording_errors(list(rows)):
         require(request, "WRITE", "TRANSACTIONAL_ID", body["transactional_id"])
         require(request, "READ", "GROUP", body["group_id"])
-    valid_rows = rows.valid()
+    valid_rows = rows.valid_rows()
     if valid_rows:
         with rows.recording_errors(valid_rows):
             _stage(request, rows, valid_rows)

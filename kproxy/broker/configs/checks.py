@@ -51,11 +51,11 @@ _SELECTORS: Final = (
 
 def check(definition: ConfigDefinition, value: str, line: ReleaseLine) -> None:
     """Raise `ApiError` with INVALID_CONFIG (before 2.1, UNKNOWN_SERVER_ERROR) unless the value is valid."""
-    min_values = _MIN_SINCE_4_1 if line.since("4.1") else _MIN_VALUES if line.since("2.2") else {}
+    min_values = _MIN_SINCE_4_1 if line.is_at_least("4.1") else _MIN_VALUES if line.is_at_least("2.2") else {}
     try:
         _check_value(definition, value, min_values)
     except ValueError as error:
-        api_error_code = Error.INVALID_CONFIG if line.since("2.1") else Error.UNKNOWN_SERVER_ERROR
+        api_error_code = Error.INVALID_CONFIG if line.is_at_least("2.1") else Error.UNKNOWN_SERVER_ERROR
         raise ApiError(
             api_error_code, f"Invalid value {value:.200} for configuration {definition.name}: {error}"
         ) from None

@@ -83,7 +83,7 @@ class Configs:
 
     def has(self, kind: str) -> bool:
         """Whether the release has configs for a resource type."""
-        return self.line.since(_FIRST_RELEASES[kind]) if kind in _FIRST_RELEASES else True
+        return self.line.is_at_least(_FIRST_RELEASES[kind]) if kind in _FIRST_RELEASES else True
 
     def broker(self, key: str) -> str:
         """Return the brokers' effective value, e.g. of ``num.partitions``; ``""`` if there is no default."""

@@ -39,8 +39,8 @@ def definitions(kind: str, release: str) -> Mapping[str, ConfigDefinition]:
     names = {
         row["name"]
         for row in _load_rows(kind)
-        if ("since" not in row or release_line.since(row["since"]))
-        and ("until" not in row or row["until"] == release_line.name or not release_line.since(row["until"]))
+        if ("since" not in row or release_line.is_at_least(row["since"]))
+        and ("until" not in row or row["until"] == release_line.name or not release_line.is_at_least(row["until"]))
     }
     return {name: definition for name, definition in all_definitions(kind, release).items() if name in names}
 
@@ -55,7 +55,7 @@ def all_definitions(kind: str, release: str) -> Mapping[str, ConfigDefinition]:
         older_defaults = (
             value
             for until, value in row["older"].items()
-            if until == release_line.name or not release_line.since(until)
+            if until == release_line.name or not release_line.is_at_least(until)
         )
         definitions_by_name[row["name"]] = ConfigDefinition(
             name=row["name"],

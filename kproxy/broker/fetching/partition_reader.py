@@ -76,7 +76,9 @@ class PartitionReader:
             result = _error_result(requested, api_error.error)
             has_moved = api_error.error in (Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH)
             if has_moved and self._request.version >= _FIRST_VERSION_WITH_LEADERS:
-                result["current_leader"] = self.leaders.current(self._topics.partition(topic.name, requested.key[1]))
+                result["current_leader"] = self.leaders.current_leader(
+                    self._topics.partition(topic.name, requested.key[1])
+                )
             urgent = api_error.error not in _UNKNOWN
             return PartitionRead(requested.key, topic.name, result, [], None, urgent)
 
@@ -157,7 +159,7 @@ class PartitionReader:
             end_offset = batches[-1].last_offset + 1 if batches else requested.offset
             result["aborted_transactions"] = [
                 {"producer_id": transaction.producer_id, "first_offset": transaction.first_offset}
-                for transaction in log.aborted(requested.offset, end_offset)
+                for transaction in log.aborted_transactions(requested.offset, end_offset)
             ]
         return PartitionRead(requested.key, partition.topic, result, batches, log)
 

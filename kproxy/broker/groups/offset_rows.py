@@ -50,7 +50,7 @@ class OffsetRows:
                 error = Error.TOPIC_AUTHORIZATION_FAILED
             topic_rows = [OffsetRow(partition, topic, error) async for partition in paced(entry["partitions"])]
             rows._by_topic.append((entry, topic_rows))
-        async for row in paced(rows.valid()):
+        async for row in paced(rows.valid_rows()):
             if not 0 <= row.entry["partition_index"] < len(row.topic.partitions if row.topic else ()):
                 row.error = Error.UNKNOWN_TOPIC_OR_PARTITION
         return rows
@@ -58,7 +58,7 @@ class OffsetRows:
     def __iter__(self) -> Iterator[OffsetRow]:
         return (row for _, rows in self._by_topic for row in rows)
 
-    def valid(self) -> list[OffsetRow]:
+    def valid_rows(self) -> list[OffsetRow]:
         """Return the rows that have no error so far."""
         return [row for row in self if row.error is Error.NONE]
 

@@ -38,7 +38,7 @@ def append(log: Log, data: memoryview, settings: LogSettings, now: int) -> Appen
         return AppendResult(-1, -1)
     offset = log.end_offset
     if prepared.header.producer_id >= 0:
-        duplicate = log.producers.duplicate(prepared.header)
+        duplicate = log.producers.find_duplicate(prepared.header)
         if duplicate is not None:
             return AppendResult(duplicate.base_offset, duplicate.timestamp)
         log.producers.check(prepared.header, offset)

@@ -129,9 +129,9 @@ class Log:
         """Start a new leader epoch."""
         self.epochs.begin(epoch, self.end_offset)
 
-    def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with records in [`start`, `end`), sorted by their end."""
-        return self.producers.aborted(start, end)
+        return self.producers.aborted_transactions(start, end)
 
     def read(self, offset: int, end: int, max_bytes: int, *, at_least_one: bool) -> list[StoredBatch]:
         """Return whole batches of at most `max_bytes` in total, from the one that contains `offset` up to `end`.
@@ -224,7 +224,7 @@ class Log:
 
     def _report_storage_error(self, error: OSError) -> ApiError:
         path = Path(error.filename or self.name)
-        self._cluster.storage.failed(path, error)
+        self._cluster.storage.record_failure(path, error)
         return ApiError(Error.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror}")
 
     def _load(self, batch: StoredBatch) -> None:

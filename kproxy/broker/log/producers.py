@@ -90,7 +90,7 @@ class ProducerStates:
         """The first offset of the oldest open transaction; None if there is none."""
         return next(iter(self._open_starts.values()), None)
 
-    def duplicate(self, header: Header) -> SentBatch | None:
+    def find_duplicate(self, header: Header) -> SentBatch | None:
         """Return the producer's recent batch that this batch repeats; None if it is new."""
         state = self._states.get(header.producer_id)
         if state is None or state.epoch != header.producer_epoch:
@@ -168,7 +168,7 @@ class ProducerStates:
             last_stable_offset = header.base_offset + 1 if self.first_open is None else self.first_open
             self._aborted.append(AbortedTransaction(state.id, first_offset, header.base_offset, last_stable_offset))
 
-    def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
+    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with records in [`start`, `end`)."""
         return [
             transaction

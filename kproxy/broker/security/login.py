@@ -62,7 +62,7 @@ class Login:
         has_passed = self._expires_at is not None and self._cluster.clock.now() > self._expires_at
         return has_passed and self._session.authenticated
 
-    def handshake(self, mechanism: str, *, headers: bool) -> None:
+    def set_mechanism(self, mechanism: str, *, headers: bool) -> None:
         """Set the mechanism that the client has chosen.
 
         Args:

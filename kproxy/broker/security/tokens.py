@@ -49,7 +49,7 @@ class DelegationToken:
         """Whether the principal is the owner or a renewer of the token."""
         return principal == self.owner or principal in self.renewers
 
-    def expired(self, now: int) -> bool:
+    def is_expired(self, now: int) -> bool:
         """Whether the token has expired."""
         return self.expires_at < now or self.max_at < now
 
@@ -74,7 +74,7 @@ class Tokens:
     def find_usable(self, token_id: str) -> DelegationToken | None:
         """Return the token with that id if it is valid for login; else None."""
         token = self._by_id.get(token_id)
-        return None if self._secret is None or token is None or token.expired(self._cluster.clock.now()) else token
+        return None if self._secret is None or token is None or token.is_expired(self._cluster.clock.now()) else token
 
     def hmac_of(self, token: DelegationToken) -> bytes:
         """Return a token's HMAC, which serves as the password for logging in with it."""
@@ -116,7 +116,7 @@ class Tokens:
         """
         token = self._find_by_hmac(hmac)
         now_ms = self._cluster.clock.now()
-        if token.expired(now_ms):
+        if token.is_expired(now_ms):
             raise ApiError(Error.DELEGATION_TOKEN_EXPIRED)
         if not token.belongs_to(principal):
             raise ApiError(Error.DELEGATION_TOKEN_OWNER_MISMATCH)
@@ -136,7 +136,7 @@ class Tokens:
         if period_ms < 0:
             self._forget(token)
             return now_ms
-        if token.expired(now_ms):
+        if token.is_expired(now_ms):
             raise ApiError(Error.DELEGATION_TOKEN_EXPIRED)
         return self._expire_at(token, now_ms + period_ms)
 
@@ -162,5 +162,5 @@ class Tokens:
 
     def _delete_expired(self, now_ms: int) -> None:
         retention_ms = int(self._configs.broker("delegation.token.expiry.check.interval.ms"))
-        for token in [token for token in self if token.expired(now_ms - retention_ms)]:
+        for token in [token for token in self if token.is_expired(now_ms - retention_ms)]:
             self._forget(token)

@@ -54,7 +54,7 @@ class ShareSettings:
         """Whether records of aborted transactions are skipped."""
         return self._configs.group(group, "share.isolation.level").lower() == "read_committed"
 
-    def reset(self, group: str) -> str:
+    def auto_offset_reset(self, group: str) -> str:
         """Return where a group starts in a partition: ``latest``, ``earliest``, or ``by_duration:`` and a duration."""
         return self._configs.group(group, "share.auto.offset.reset")
 

@@ -156,7 +156,9 @@ class ShareReader:
             api_error.error is Error.NOT_LEADER_OR_FOLLOWER
             and (topic := self._topics.by_id(topic_id_partition[0])) is not None
         ):
-            result["current_leader"] = self._leaders.current(self._topics.partition(topic.name, topic_id_partition[1]))
+            result["current_leader"] = self._leaders.current_leader(
+                self._topics.partition(topic.name, topic_id_partition[1])
+            )
         return result
 
 
@@ -165,7 +167,7 @@ def aborted_batches(log: Log, batches: Sequence[StoredBatch]) -> Iterator[Stored
     if not batches:
         return
     headers = [(batch, batch.header) for batch in batches]
-    for transaction in log.aborted(batches[0].base_offset, batches[-1].last_offset + 1):
+    for transaction in log.aborted_transactions(batches[0].base_offset, batches[-1].last_offset + 1):
         for batch, header in headers:
             if (
                 header.transactional

@@ -64,7 +64,7 @@ class SharePartitions:
         """Return the offset at which a group starts in a partition."""
         if state.start_offset != UNKNOWN:
             return state.start_offset
-        log, reset = partition.log, self._settings.reset(group)
+        log, reset = partition.log, self._settings.auto_offset_reset(group)
         if reset == "earliest":
             return log.start_offset
         if (duration := _DURATION.fullmatch(reset)) is None:

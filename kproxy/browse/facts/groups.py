@@ -47,7 +47,7 @@ def held_records(session: BrowseSession, group: GroupView) -> Iterator[tuple[str
     """Yield, for each member that holds records, its label, ``holds 12 records``, and the records with their locks."""
     now = session.now
     labels = {lane.member.member_id: lane.member.label for lane in group.lanes}
-    for member, ranges in sorted(session.overviews.shares.held(group.row.group, now).items()):
+    for member, ranges in sorted(session.overviews.shares.held_records(group.row.group, now).items()):
         count = sum(records.last - records.first + 1 for records in ranges)
         parts = [_describe_range(records, now) for records in ranges[:_MAX_RANGES]]
         more_text = f" and {len(ranges) - len(parts)} more ranges" if len(ranges) > len(parts) else ""
@@ -56,7 +56,7 @@ def held_records(session: BrowseSession, group: GroupView) -> Iterator[tuple[str
 
 def acknowledged_records(session: BrowseSession, group: GroupView) -> str:
     """Return e.g. ``12 accepted, 1 released``; empty if no record was acknowledged."""
-    counts = session.overviews.shares.acknowledged(group.row.group)
+    counts = session.overviews.shares.acknowledged_counts(group.row.group)
     return ", ".join(f"{number:,} {_TYPE_NAMES[kind]}" for kind, number in sorted(counts.items()))
 
 

@@ -51,7 +51,7 @@ class TopicTraffic:
             elif len(compression) < MAX_CODECS:
                 compression[codec] = 1
 
-    def refuse(self, size: int, records: int) -> None:
+    def count_refused(self, size: int, records: int) -> None:
         """Move record data that was counted as written to the refused counts, since the broker has refused it."""
         self.refused_bytes += size
         self.refused_records += records

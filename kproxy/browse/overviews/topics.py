@@ -322,7 +322,7 @@ class TopicsOverview:
         self._clock.move(at)
         all_partitions = max(len(entry.partitions), refused)
         size, records = (clamp_count(value) * refused // all_partitions for value in (entry.bytes, entry.records))
-        topic.sides[0].refuse(size, records)
+        topic.sides[0].count_refused(size, records)
         if (client := topic.clients.get(client_key)) is not None:
             client.bytes[0] = max(0, client.bytes[0] - size)
             client.records[0] = max(0, client.records[0] - records)

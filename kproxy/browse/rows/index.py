@@ -199,7 +199,7 @@ class RowIndex:
         """Return the number of requests in flight."""
         return len(self._pairing)
 
-    def waited(self, row: int, now: int) -> int | None:
+    def latency_or_wait(self, row: int, now: int) -> int | None:
         """Return the latency of a row in us, or how long it has waited at `now` (ns); None if unknown."""
         entry = row - self.first
         latency = self.latency[entry]

@@ -179,7 +179,7 @@ class VisibleRows:
         return index.size.__getitem__ if self.order is Order.SIZE else self._latency
 
     def _latency(self, entry: int) -> int:
-        latency = self._index.waited(self._index.first + entry, self._index.latest_at)
+        latency = self._index.latency_or_wait(self._index.first + entry, self._index.latest_at)
         return -1 if latency is None else latency
 
     def _is_match(self, row: int) -> bool:

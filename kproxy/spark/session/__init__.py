@@ -112,7 +112,7 @@ def session(
     remember_names(new_session)
     gateway = SparkContext._gateway
     if writer is not None and gateway is not None:
-        writer.started(gateway.proc)
+        writer.record_start(gateway.proc)
     return new_session
 
 

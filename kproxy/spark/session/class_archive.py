@@ -63,7 +63,7 @@ class ArchiveWriter:
         self._part = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         return f"-XX:SharedArchiveFile={base} -XX:ArchiveClassesAtExit={self._part}"
 
-    def started(self, java: subprocess.Popen[bytes]) -> None:
+    def record_start(self, java: subprocess.Popen[bytes]) -> None:
         """Record the JVM that was started with the options."""
         self._java = java
 

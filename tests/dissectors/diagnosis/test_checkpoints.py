@@ -66,7 +66,7 @@ def test_resumed_reading_equals_one_from_the_start(seed: int) -> None:
         if choice[2] is not None:
             edit = choice[1].edit
             assert parse(edit.as_json()) == edit
-            assert resume(frame, trace, choice) == read_from_the_start(data, layouts.changed(edit)), edit
+            assert resume(frame, trace, choice) == read_from_the_start(data, layouts.with_edit(edit)), edit
 
 
 @pytest.mark.parametrize("seed", range(100, 112))
@@ -74,12 +74,15 @@ def test_resumed_reading_with_a_second_edit_equals_one_from_the_start(seed: int)
     data, layouts, proposals = broken_reading(seed)
     known = frozenset[int]()
     for _, first, location in choices(layouts, proposals)[::7]:
-        base = layouts.under(first) if location is None else layouts.changed(first.edit)
+        base = layouts.with_proposal(first) if location is None else layouts.with_edit(first.edit)
         frame, trace = start_trace(data, base)
         for choice in second_choices(base, proposals, trace, known, first):
             if choice[2] is not None:
                 edit = choice[1].edit
-                assert resume(frame, trace, choice) == read_from_the_start(data, base.changed(edit)), (first.edit, edit)
+                assert resume(frame, trace, choice) == read_from_the_start(data, base.with_edit(edit)), (
+                    first.edit,
+                    edit,
+                )
 
 
 def test_array_that_fits_only_with_smaller_elements_is_read() -> None:
@@ -99,12 +102,12 @@ def test_array_that_fits_only_with_smaller_elements_is_read() -> None:
 def test_edit_of_an_unreachable_struct_never_fits(seed: int) -> None:
     data, layouts, proposals = broken_reading(seed)
     for _, first, _ in choices(layouts, proposals)[::7]:
-        base = layouts.changed(first.edit)
+        base = layouts.with_edit(first.edit)
         _, trace = start_trace(data, base)
         for location in struct_locations(base.body):
             if trace.end is None and not trace.reach(location):
                 for proposal in Proposals(proposals.name, proposals.version).for_location(location, MAX_SECOND_COST):
-                    assert read_from_the_start(data, base.changed(proposal.edit)) is None, (first.edit, proposal.edit)
+                    assert read_from_the_start(data, base.with_edit(proposal.edit)) is None, (first.edit, proposal.edit)
 
 
 @pytest.mark.parametrize("seed", range(200, 230))
@@ -121,13 +124,13 @@ def test_resumed_reading_with_an_element_edit_equals_one_from_the_start(seed: in
             for index in element.indexes:
                 field = field.replace("[]", f"[{index}]", 1)
             edit = replace(proposal.edit, field=field)
-            assert resumed_outcome == read_from_the_start(data, layouts.changed(edit)), field
+            assert resumed_outcome == read_from_the_start(data, layouts.with_edit(edit)), field
 
 
 def test_second_edits_never_undo_the_first() -> None:
     data, layouts, proposals = broken_reading(3)
     first = next(proposal for _, proposal, _ in choices(layouts, proposals) if proposal.kind == "body_version")
-    base = layouts.under(first)
+    base = layouts.with_proposal(first)
     _, trace = start_trace(data, base)
     kinds = {proposal.kind for _, proposal, _ in second_choices(base, proposals, trace, frozenset(), first)}
     assert not kinds & {"body_version", "generic_error_body"}

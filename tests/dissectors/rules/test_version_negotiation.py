@@ -110,7 +110,9 @@ def test_version_ranges_in_a_refusal_are_ignored() -> None:
 
 
 def test_invalid_ranges_are_ignored() -> None:
-    version_table = '< {"api_keys": [{"api_key": 3, "min_version": 9, "max_version": 5}, {"api_key": 1}, {"api_key": 18}]}\n'
+    version_table = (
+        '< {"api_keys": [{"api_key": 3, "min_version": 9, "max_version": 5}, {"api_key": 1}, {"api_key": 18}]}\n'
+    )
     assert version_codes(REQUEST + version_table + "> Metadata v9 {}\n> Fetch v12 {}") == ["V009"]
 
 
@@ -157,7 +159,9 @@ def test_answered_version_counts_as_served() -> None:
 
 def test_unserved_api_needs_an_authenticated_connection() -> None:
     sasl = '> SaslHandshake v1 {"mechanism": "PLAIN"}\n< {}\n> SaslAuthenticate v0 {}\n< {}\n'
-    version_table = '< {"api_keys": [{"api_key": 11, "max_version": 9}, {"api_key": 17, "max_version": 1}, {"api_key": 36}]}\n'
+    version_table = (
+        '< {"api_keys": [{"api_key": 11, "max_version": 9}, {"api_key": 17, "max_version": 1}, {"api_key": 36}]}\n'
+    )
     join = '> JoinGroup v5 {"group_id": "g"}\nclose by=server\n'
     assert "V007" not in version_codes(3 * (REQUEST + version_table + join))
     assert "V007" in version_codes(3 * (REQUEST + version_table + sasl + join))
@@ -169,9 +173,13 @@ def test_failed_login_explains_a_closed_connection() -> None:
         '> SaslHandshake v1 {"mechanism": "OAUTHBEARER"}\n< {"mechanisms": ["OAUTHBEARER"]}\n'
         '> SaslAuthenticate v1 {"auth_bytes": "6e 2c 2c 01 61 75 74 68 3d 42 65 61 72 65 72 20 61 01 01"}\n< {%s}\n'
     )
-    version_table = '< {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 17, "max_version": 1}, {"api_key": 36}]}\n'
+    version_table = (
+        '< {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 17, "max_version": 1}, {"api_key": 36}]}\n'
+    )
     request_and_close = "> Metadata v9 {}\nclose by=server\n"
-    assert "V007" not in version_codes(3 * (REQUEST + version_table + sasl % f'"auth_bytes": "{refusal}"' + request_and_close))
+    assert "V007" not in version_codes(
+        3 * (REQUEST + version_table + sasl % f'"auth_bytes": "{refusal}"' + request_and_close)
+    )
     assert "V007" in version_codes(3 * (REQUEST + version_table + sasl % "" + request_and_close))
 
 

@@ -271,16 +271,16 @@ async def test_release_has_its_own_topic_configs(release: str) -> None:
         [result] = (await client("DescribeConfigs", highest, {"resources": resources}))["results"]
         shown_values = {config["name"]: config["value"] for config in result["configs"]}
         for key, (first, last) in TOPIC_CONFIGS.items():
-            exists = line(release).since(first) and line(last).since(release)
+            exists = line(release).is_at_least(first) and line(last).is_at_least(release)
             assert (key in shown_values) == exists, key
             configs = [{"name": key, "value": "1" if key.endswith("ms") else shown_values.get(key, "x")}]
             topic = {"name": key, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": configs}
             [created] = (await client("CreateTopics", 2, {"topics": [topic]}))["topics"]
             assert created["error_code"] == (Error.NONE if exists else Error.INVALID_CONFIG), key
-    assert shown_values["max.message.bytes"] == ("1048588" if line(release).since("2.5") else "1000012")
+    assert shown_values["max.message.bytes"] == ("1048588" if line(release).is_at_least("2.5") else "1000012")
     assert shown_values.get("message.timestamp.after.max.ms") in (
         None,
-        "3600000" if line(release).since("4.0") else str(2**63 - 1),
+        "3600000" if line(release).is_at_least("4.0") else str(2**63 - 1),
     )
 
 

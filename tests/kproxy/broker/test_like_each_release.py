@@ -31,7 +31,7 @@ async def create_topic(
 @pytest.mark.parametrize("release", [release for release in lines() if CREATE_TOPICS in line(release).served])
 async def test_create_topics_has_defaults_in_every_version_since_2_4(release: str) -> None:
     lowest, highest = line(release).served[CREATE_TOPICS]
-    has_defaults = line(release).since("2.4")
+    has_defaults = line(release).is_at_least("2.4")
     async with broker_client(release=release, configs={"num.partitions": "3"}) as client:
         for version in range(lowest, highest + 1):
             default_both, partitions, factor = [
@@ -69,7 +69,7 @@ async def find_coordinator(client: SocketClient, version: int, key_type: int, ke
 @pytest.mark.parametrize("release", [release for release in lines() if FIND_COORDINATOR in line(release).served])
 async def test_find_coordinator_returns_the_error_message_of_the_release_on_success(release: str) -> None:
     highest = line(release).served[FIND_COORDINATOR][1]
-    old_version_message = "NONE" if line(release).since("2.3") else None
+    old_version_message = "NONE" if line(release).is_at_least("2.3") else None
     async with broker_client(release=release) as client:
         for version in range(1, highest + 1):
             for kind in (GROUP, TRANSACTION):

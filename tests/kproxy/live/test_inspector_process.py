@@ -16,7 +16,7 @@ class _Sink:
     def __init__(self) -> None:
         self.idle_count = 0
 
-    def idle(self) -> None:
+    def on_idle(self) -> None:
         self.idle_count += 1
 
     def tick(self) -> None:

@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 def test_restarts_within_a_minute_back_off_and_end_after_five() -> None:
     policy = RestartPolicy()
-    assert [policy.delay(now) for now in range(MAX_RESTARTS + 1)] == [1, 2, 4, 8, 16, None]
+    assert [policy.record_failure(now) for now in range(MAX_RESTARTS + 1)] == [1, 2, 4, 8, 16, None]
 
 
 def test_restarts_more_than_a_minute_ago_do_not_count() -> None:
     policy = RestartPolicy()
-    assert [policy.delay(now) for now in (0, 10, 50, WINDOW_S, WINDOW_S + 9)] == [1, 2, 4, 4, 8]
-    assert policy.delay(10 * WINDOW_S) == 1
+    assert [policy.record_failure(now) for now in (0, 10, 50, WINDOW_S, WINDOW_S + 9)] == [1, 2, 4, 4, 8]
+    assert policy.record_failure(10 * WINDOW_S) == 1
 
 
 def test_inspector_that_fails_occasionally_is_always_restarted() -> None:
     policy = RestartPolicy()
-    assert {policy.delay(13.0 * number) for number in range(100)} == {1, 2, 4, 8, 16}
+    assert {policy.record_failure(13.0 * number) for number in range(100)} == {1, 2, 4, 8, 16}
 
 
 def test_describes_how_an_inspector_ended() -> None:
@@ -66,7 +66,7 @@ class _SpawnerWithoutDescriptors:
 
 async def test_shortage_of_descriptors_does_not_count_as_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "SHORTAGE_RETRY_S", 0.001)
-    monkeypatch.setattr(RestartPolicy, "delay", lambda self, now: 0.001)
+    monkeypatch.setattr(RestartPolicy, "record_failure", lambda self, now: 0.001)
     channel, spawner_peer = socket.socketpair()
     tap_socket, inspector_socket = socket.socketpair()
     events: list[Event] = []

@@ -44,5 +44,5 @@ def replay_story(
             assert live_response is not None
             responses[step.exchange] = live_response.frame
         else:
-            results.append(replayer.received(step.exchange, responses[step.exchange]))
+            results.append(replayer.handle_response(step.exchange, responses[step.exchange]))
     return sent, results

@@ -173,7 +173,7 @@ def test_responses_are_compared(captured: str, live: str, outcome: ReplayOutcome
         f"> #9 Heartbeat v4 {{}}\n< {live}" if "#9" in live else f"> #1 Heartbeat v4 {{}}\n< {live}"
     )
     assert live_exchanges[0].response is not None
-    result = Replayer().received(exchange, live_exchanges[0].response.frame)
+    result = Replayer().handle_response(exchange, live_exchanges[0].response.frame)
     assert (result.outcome, result.sentence[: len(sentence_start)]) == (outcome, sentence_start)
 
 
@@ -193,7 +193,7 @@ def test_request_is_retried_if_the_broker_is_not_ready(api: str, captured: str, 
     [exchange] = exchanges(f"> {api} {body}\n< {captured}")
     [live_exchange] = exchanges(f"> {api} {body}\n< {live}")
     assert live_exchange.response is not None
-    assert (Replayer().again(exchange, live_exchange.response.frame) is not None) is is_retried
+    assert (Replayer().frame_to_resend(exchange, live_exchange.response.frame) is not None) is is_retried
 
 
 PRODUCE = """
@@ -216,14 +216,14 @@ def test_only_partitions_that_were_not_ready_are_retried() -> None:
     )
     assert first_attempt.response
     assert second_attempt.response
-    retry = replayer.again(exchange, first_attempt.response.frame)
+    retry = replayer.frame_to_resend(exchange, first_attempt.response.frame)
     assert retry is not None
     assert [
         (topic["topic_id"], [partition["index"] for partition in topic["partition_data"]])
         for topic in read_request(retry).body["topic_data"]
     ] == [("BBBBBBBBBBBBBBBBBBBBBA", [1])]
-    assert replayer.again(exchange, second_attempt.response.frame) is None
-    assert replayer.received(exchange, second_attempt.response.frame).outcome is ReplayOutcome.EQUAL
+    assert replayer.frame_to_resend(exchange, second_attempt.response.frame) is None
+    assert replayer.handle_response(exchange, second_attempt.response.frame).outcome is ReplayOutcome.EQUAL
 
 
 def test_partitions_that_were_not_ready_in_the_capture_are_not_sent() -> None:
@@ -237,7 +237,7 @@ def test_partitions_that_were_not_ready_in_the_capture_are_not_sent() -> None:
       {"topic_id": "CCCCCCCCCCCCCCCCCCCCCA", "partition_responses": [{"index": 0}]}]}
     """)
     assert live_exchange.response is not None
-    assert replayer.received(exchange, live_exchange.response.frame).outcome is ReplayOutcome.EQUAL
+    assert replayer.handle_response(exchange, live_exchange.response.frame).outcome is ReplayOutcome.EQUAL
 
 
 def test_changed_record_batch_has_a_valid_crc() -> None:

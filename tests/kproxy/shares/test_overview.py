@@ -48,7 +48,7 @@ def held_at_end(story: str) -> dict[str, list[tuple[int, int, int]]]:
     overview, now, _ = overview_of(story)
     return {
         member: [(row.first, row.last, row.deliveries) for row in rows]
-        for member, rows in overview.held("work", now).items()
+        for member, rows in overview.held_records("work", now).items()
     }
 
 
@@ -71,11 +71,11 @@ def test_members_hold_records_that_they_have_not_acknowledged() -> None:
         share_fetch(1, "a", (0, 9, 1), epoch=0) + share_fetch(2, "b", (10, 14, 2), epoch=0)
         + share_fetch(1, "a", acknowledged=acknowledgement_batch(0, 4, 1))
     )  # fmt: skip
-    assert overview.held("work", now) == {
+    assert overview.held_records("work", now) == {
         "a": [HeldRecords("jobs", 0, 5, 9, 1, now - 5_000_000 + 30 * SECOND, gone=False)],
         "b": [HeldRecords("jobs", 0, 10, 14, 2, now - 2_000_000 + 30 * SECOND, gone=False)],
     }
-    assert overview.acknowledged("work") == {"accept": 5}
+    assert overview.acknowledged_counts("work") == {"accept": 5}
 
 
 def test_records_acquired_by_another_member_are_held_by_it() -> None:
@@ -122,6 +122,6 @@ def test_possibly_released_records_are_not_shown_as_held(
 
 def test_member_without_a_connection_still_holds_its_records() -> None:
     overview, now, _ = overview_of(share_fetch(1, "a", (0, 9, 1), epoch=0) + "1 close by=client how=reset\n")
-    [records] = overview.held("work", now)["a"]
+    [records] = overview.held_records("work", now)["a"]
     assert records.gone
-    assert not overview.held("other", now)
+    assert not overview.held_records("other", now)

@@ -73,7 +73,7 @@ def test_open_transaction_holds_back_the_last_stable_offset() -> None:
     assert (log.last_stable_offset, log.high_watermark) == (3, 9)
     assert log.append_marker(7, 0, 0, commit=True) == 9
     assert log.last_stable_offset == 10
-    assert log.aborted(0, 10) == []
+    assert log.aborted_transactions(0, 10) == []
 
 
 def test_aborted_transaction_is_listed_until_it_is_deleted() -> None:
@@ -81,12 +81,12 @@ def test_aborted_transaction_is_listed_until_it_is_deleted() -> None:
     produce(log, 0, transactional=True)
     write(log, produced_batch(4))
     log.append_marker(7, 0, 0, commit=False)
-    [aborted] = log.aborted(0, 7)
+    [aborted] = log.aborted_transactions(0, 7)
     assert aborted == (7, 0, 6, 7)
-    assert log.aborted(6, 7) == [aborted]
-    assert log.aborted(7, 9) == []
+    assert log.aborted_transactions(6, 7) == [aborted]
+    assert log.aborted_transactions(7, 9) == []
     log.delete_before(7)
-    assert log.aborted(0, 99) == []
+    assert log.aborted_transactions(0, 99) == []
 
 
 def test_open_transaction_rejects_plain_batches_of_its_producer() -> None:

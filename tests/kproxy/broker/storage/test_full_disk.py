@@ -153,7 +153,7 @@ def test_repeated_write_failures_are_one_outage(tmp_path: Path) -> None:
     clock = FakeClock()
     health = StorageHealth(tmp_path, reports.append, clock)
     for _ in range(20):
-        health.failed(tmp_path / "one", OSError(5, "Input/output error"))
+        health.record_failure(tmp_path / "one", OSError(5, "Input/output error"))
         clock.advance(900)
     assert len(reports) == 1
     assert not list(tmp_path.iterdir())

@@ -47,7 +47,7 @@ def test_log_survives_a_restart(tmp_path: Path) -> None:
     with open_log(tmp_path) as log:
         assert records(log) == old_records
         assert (log.start_offset, log.end_offset, log.last_stable_offset) == (0, 8, 6)
-        assert [aborted[:3] for aborted in log.aborted(0, 8)] == [(7, 3, 5)]
+        assert [aborted[:3] for aborted in log.aborted_transactions(0, 8)] == [(7, 3, 5)]
         state = log.producers.get(7)
         assert state is not None
         assert (state.epoch, state.last_sequence, state.coordinator_epoch, state.transaction_start) == (1, 3, 4, 6)

@@ -37,12 +37,12 @@ def test_request_without_a_response_waits_until_its_connection_ends() -> None:
     session = session_of([request(1), one_way])
     assert states(session) == [RowState.WAITING, RowState.ONE_WAY]
     assert session.index.waiting() == 1
-    assert session.index.waited(0, BEGAN + 5_000_000) == 5000
+    assert session.index.latency_or_wait(0, BEGAN + 5_000_000) == 5000
     assert isinstance(session.source, LinesSource)
     session.source.add(closed())
     read(session)
     assert states(session)[0] is RowState.UNANSWERED
-    assert session.index.waited(0, BEGAN) is None
+    assert session.index.latency_or_wait(0, BEGAN) is None
     assert session.index.waiting() == 0
 
 

@@ -112,7 +112,7 @@ def start_command() -> Iterator[Callable[[ArchiveWriter, str], subprocess.Popen[
 
         def start(writer: ArchiveWriter, command: str) -> subprocess.Popen[bytes]:
             process = stack.enter_context(subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE))
-            writer.started(process)
+            writer.record_start(process)
             return process
 
         yield start
