@@ -67,7 +67,7 @@ def internal_errors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Failure, "of", record_failure)
     yield failures
     if "internal_errors" not in request.node.function.__code__.co_varnames:
-        assert not [failure for failure in failures if failure.step != "telling a story"]
+        assert not [failure for failure in failures if failure.step != "playing a story"]
 
 
 if sys.version_info < (3, 12):

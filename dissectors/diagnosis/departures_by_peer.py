@@ -35,8 +35,8 @@ class KnownDepartures:
         key = (server, message.api_key, message.version, message.is_request)
         departures = self._departures.touch(key, list)
         for departure in departures:
-            if known := match_known_diagnosis(message, departure):
-                return known
+            if known_diagnosis := match_known_diagnosis(message, departure):
+                return known_diagnosis
         failed_searches = self._failed_searches.get(key, 0)
         if failed_searches > MAX_FAILED_SEARCHES and failed_searches & (
             failed_searches - 1

@@ -248,11 +248,11 @@ def apply_diagnosis(message: Message, diagnosis: Diagnosis) -> Message:
     )  # fmt: skip
 
 
-def match_known_diagnosis(message: Message, known: Diagnosis) -> Diagnosis | None:
+def match_known_diagnosis(message: Message, known_diagnosis: Diagnosis) -> Diagnosis | None:
     """Return a known diagnosis adapted to this frame; None if this frame does not decode under it."""
-    if known.layout is None:
+    if known_diagnosis.layout is None:
         return None
-    header, body = _header_and_body(known.layout)
+    header, body = _header_and_body(known_diagnosis.layout)
     decoded_header = decode(header, message.frame, 4)
     decoded_body = decode(body, message.frame, decoded_header.end)
     if (
@@ -263,7 +263,7 @@ def match_known_diagnosis(message: Message, known: Diagnosis) -> Diagnosis | Non
         or decoded_body.end != len(message.frame)
     ):
         return None
-    return replace(known, rivals=(), surplus=None)
+    return replace(known_diagnosis, rivals=(), surplus=None)
 
 
 def _header_and_body(frame: Layout) -> tuple[Layout, Layout]:

@@ -67,16 +67,16 @@ def _check_struct(place: _Place, struct: Layout, values: Any, path: str, names: 
 
 
 def _check_other_versions(
-    place: _Place, name: str, value: Any, path: str, names: tuple[str, ...], known: list[str]
+    place: _Place, name: str, value: Any, path: str, names: tuple[str, ...], known_names: list[str]
 ) -> None:
-    found = list(place.fields_of_other_versions((*names, name)))
-    if found:
-        (highest, field), (lowest, _) = found[0], found[-1]
+    matching_fields = list(place.fields_of_other_versions((*names, name)))
+    if matching_fields:
+        (highest, field), (lowest, _) = matching_fields[0], matching_fields[-1]
         if place.edited or value == field.default or (not value and not field.default):
             return
         hint = f"version {lowest} has it" if lowest == highest else f"versions {lowest} to {highest} have it"
-    elif close := get_close_matches(str(name), known, n=1):
+    elif close := get_close_matches(str(name), known_names, n=1):
         hint = f"did you mean {close[0]}?"
     else:
-        hint = f"its fields are {', '.join(known)}" if known else "it has none"
+        hint = f"its fields are {', '.join(known_names)}" if known_names else "it has none"
     raise ValueError(f"{path}: {place.message} v{place.version} has no field {name!r}; {hint}")

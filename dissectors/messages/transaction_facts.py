@@ -82,7 +82,7 @@ def partition_ends(message: Message) -> PartitionEnds:
 
 def _fetch_ends(message: Message) -> PartitionEnds:
     markers: list[TransactionMarker] = []
-    held: list[HeldPartition] = []
+    held_partitions: list[HeldPartition] = []
     for topic in topic_records(message):
         for partition, row, data, batch, complete_batches in topic.partitions:
             last_stable_offset, high_watermark = row.get("last_stable_offset", -1), row.get("high_watermark", -1)
@@ -102,10 +102,10 @@ def _fetch_ends(message: Message) -> PartitionEnds:
                 ):
                     producer = header.producer_id, header.producer_epoch
             if is_held:
-                held.append(
+                held_partitions.append(
                     HeldPartition(*topic_partition, last_stable_offset, high_watermark, *producer, brought=bool(data))
                 )
-    return PartitionEnds(markers, held) if markers or held else _NO_ENDS
+    return PartitionEnds(markers, held_partitions) if markers or held_partitions else _NO_ENDS
 
 
 def _read_batches(data: bytes | memoryview | None) -> Iterator[BatchSpan]:

@@ -38,10 +38,10 @@ class StableOffsets:
     def __init__(self) -> None:
         self._partitions: BoundedDict[TopicPartition, StableOffset] = BoundedDict(_MAX_PARTITIONS)
 
-    def observe(self, held: Iterable[HeldPartition], at: int, connection: ConnectionState) -> None:
+    def observe(self, held_partitions: Iterable[HeldPartition], at: int, connection: ConnectionState) -> None:
         """Record the held partitions in a response. A last stable offset never goes back."""
         names = connection.run.topic_names
-        for partition in held:
+        for partition in held_partitions:
             topic_partition = names.get(partition.topic, partition.topic), partition.partition
             stable_offset = self._partitions.get(topic_partition)
             offset, end = partition.last_stable_offset, partition.high_watermark

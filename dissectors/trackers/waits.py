@@ -57,18 +57,20 @@ def explain_wait(
     else:
         elapsed_text = duration(at - last_response.at)
         clauses.append(f"the last response here was {last_response.api} v{last_response.version}, {elapsed_text} ago")
-    others = _other_connections(at, connection)
-    if others.answered is not None and others.answered > request.at:
+    other_connections = _other_connections(at, connection)
+    if other_connections.answered is not None and other_connections.answered > request.at:
         kind = WaitKind.LOST if kind is WaitKind.UNKNOWN else kind
-        elapsed_text = duration(at - others.answered)
+        elapsed_text = duration(at - other_connections.answered)
         clauses.append(f"the broker answered another connection of this client {elapsed_text} ago, so it works")
-    elif others.waiting and not partial_response[0]:
+    elif other_connections.waiting and not partial_response[0]:
         kind = WaitKind.SILENT if kind is WaitKind.UNKNOWN else kind
-        subject = f"{others.waiting} other connections" if others.waiting > 1 else "another connection"
-        verb = "wait" if others.waiting > 1 else "waits"
+        subject = (
+            f"{other_connections.waiting} other connections" if other_connections.waiting > 1 else "another connection"
+        )
+        verb = "wait" if other_connections.waiting > 1 else "waits"
         clauses.append(f"{subject} of this client {verb} for it too, so the broker or the network hangs")
-    elif others.elsewhere is not None and others.elsewhere > request.at:
-        clauses.append(f"another broker answered this client {duration(at - others.elsewhere)} ago")
+    elif other_connections.elsewhere is not None and other_connections.elsewhere > request.at:
+        clauses.append(f"another broker answered this client {duration(at - other_connections.elsewhere)} ago")
     return Wait(kind, "; ".join(clauses))
 
 

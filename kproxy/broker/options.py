@@ -75,11 +75,11 @@ def with_settings(options: BrokerOptions, settings: Mapping[str, Any]) -> Broker
     Raises:
         ValueError: A setting is unknown, or `topics` has no numbers of partitions.
     """
-    known = [option.name for option in fields(BrokerOptions)]
+    option_names = [option.name for option in fields(BrokerOptions)]
     for name in settings:
-        if name not in known:
-            matches = get_close_matches(name, [*known, "ports"], n=1)
-            hint = f"did you mean {matches[0]}?" if matches else f"settings: {', '.join(known)}"
+        if name not in option_names:
+            matches = get_close_matches(name, [*option_names, "ports"], n=1)
+            hint = f"did you mean {matches[0]}?" if matches else f"settings: {', '.join(option_names)}"
             raise ValueError(f"unknown setting {name!r} of a broker; {hint}")
     replaced = replace(options, **settings)
     if not isinstance(replaced.topics, Mapping):

@@ -59,9 +59,9 @@ async def exchange(address: str, frame: bytes, *, within: float = 10.0) -> Check
     """
     connection = await connect(parse_upstream(address, "address"), within)
     try:
-        [sent] = await send_pipelined(connection, [frame])
+        [sent_request] = await send_pipelined(connection, [frame])
     finally:
         connection.close()
-    if sent.problem is not None:
-        raise UserError(sent.problem, FINDINGS)
-    return None if sent.response is None else CheckedResponse(explain(sent.response, frame))
+    if sent_request.problem is not None:
+        raise UserError(sent_request.problem, FINDINGS)
+    return None if sent_request.response is None else CheckedResponse(explain(sent_request.response, frame))

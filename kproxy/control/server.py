@@ -106,7 +106,7 @@ class ControlServer:
         for line in recent:
             viewer.put(line)
         now = time.time_ns()
-        for waiting in self.inspector.still_waiting(at=now, repeat_reported=True):
+        for waiting in self.inspector.late_responses(at=now, repeat_reported=True):
             viewer.reply(late=_late_response(waiting, now))
 
     def unwatch(self, viewer: Viewer) -> None:
@@ -201,9 +201,9 @@ class ControlServer:
 
 
 def _late_response(waiting: WaitingResponse, at: int) -> LateResponse:
-    request, _, others, wait = waiting
+    request, _, other_count, wait = waiting
     return LateResponse(
-        request.connection_id, request.correlation_id, request.ts, timestamp(at), others, wait.kind, wait.text
+        request.connection_id, request.correlation_id, request.ts, timestamp(at), other_count, wait.kind, wait.text
     )
 
 

@@ -83,9 +83,9 @@ class Viewer:
         try:
             while self._out:
                 with memoryview(self._out) as buffer, buffer[:_SEND_BYTES] as chunk:
-                    sent = self._socket.send(chunk)
-                    self._is_mid_line = chunk[sent - 1] != ord("\n")
-                del self._out[:sent]
+                    sent_size = self._socket.send(chunk)
+                    self._is_mid_line = chunk[sent_size - 1] != ord("\n")
+                del self._out[:sent_size]
                 self._progress_at = time.monotonic()
                 if self._dropped and len(self._out) <= self._limit // 2:
                     self._put_gap()

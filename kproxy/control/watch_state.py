@@ -29,7 +29,7 @@ class WatchedInspector(Protocol):
             WorkerLost: The inspection has ended.
         """
 
-    def still_waiting(self, *, at: int, repeat_reported: bool = False) -> Iterator[WaitingResponse]:
+    def late_responses(self, *, at: int, repeat_reported: bool = False) -> Iterator[WaitingResponse]:
         """Yield the oldest unanswered request of each connection if its response has become late by another step.
 
         Raises:

@@ -60,11 +60,11 @@ def closed_value(field: FilterField, value: Value) -> str:
     Raises:
         FilterError: The value is not in the list.
     """
-    known = {name.lower(): name for name in field.known()}
-    if (known_value := known.get(value.text.lower())) is not None:
+    names_by_lowercase = {name.lower(): name for name in field.known()}
+    if (known_value := names_by_lowercase.get(value.text.lower())) is not None:
         return known_value
-    hint = suggestion(value.text, known.values())
-    values_hint = f"use {', '.join(known.values())}" if len(known) < 8 else ""
+    hint = suggestion(value.text, names_by_lowercase.values())
+    values_hint = f"use {', '.join(names_by_lowercase.values())}" if len(names_by_lowercase) < 8 else ""
     raise _value_error(value, f"unknown {field.name} {value.text!r}", hint or values_hint)
 
 

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, SubElement  # written, not read
 from kproxy.comparison.differences import TrafficComparison, TrafficDifference
 from kproxy.html.assemble import static_page
 from kproxy.html.elements import add, add_section, add_table
-from kproxy.outputs.comparison_report import occurrences, summary, title, traffic_size, values
+from kproxy.outputs.comparison_report import occurrences_text, summary, title, traffic_size, value_texts
 from kproxy.trace.formatting import safe
 
 
@@ -38,5 +38,5 @@ def comparison_page(comparison: TrafficComparison) -> str:
 
 def _add_row(rows: Element, difference: TrafficDifference) -> None:
     row = SubElement(rows, "tr")
-    for text in (title(difference), *values(difference), occurrences(difference).removeprefix("first at ")):
+    for text in (title(difference), *value_texts(difference), occurrences_text(difference).removeprefix("first at ")):
         add(SubElement(row, "td"), "code", text)

@@ -23,8 +23,8 @@ def page_records(line: Line) -> tuple[list[dict[str, Any]], bool]:
     size = 0
     for part, header, value in record_values(getattr(line, "body", None)):
         # By itself, null would not be recognized as a part of a decoded record.
-        known = {"format": "null", "data": None} if value is None else value
-        data = {"format": known["format"], "data": _exact_numbers(known["data"])}
+        decoded_value = {"format": "null", "data": None} if value is None else value
+        data = {"format": decoded_value["format"], "data": _exact_numbers(decoded_value["data"])}
         record_body = {"headers": [{"key": header, "value": data}]} if part == "header" else {part: data}
         size += len(encode_json(record_body))
         if size > MAX_SIZE:

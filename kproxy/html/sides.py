@@ -80,22 +80,22 @@ def side_records(
             break
         max_records = min(remaining, MAX_RECORDS)
         records_view = records(field, max_records if is_shown is None else _MAX_TESTED_RECORDS)
-        shown = records_view.records
+        shown_records = records_view.records
         if is_shown is not None:
-            shown = list(islice(filter(is_shown, shown), max_records))
-            if not shown:
+            shown_records = list(islice(filter(is_shown, shown_records), max_records))
+            if not shown_records:
                 continue
-        remaining -= len(shown)
+        remaining -= len(shown_records)
         location = _topic_partition(side, field)
-        cells = [_record_cells(record) for record in shown]
+        cells = [_record_cells(record) for record in shown_records]
         if is_produce:
             base_offset = _assigned_offset(location, response) if len(field.children) == 1 else None
             first_offset = records_view.records[0].offset if records_view.records else None
-            for record, row in zip(shown, cells, strict=True):
+            for record, row in zip(shown_records, cells, strict=True):
                 row[0] = _offset_text(record.offset, first_offset, base_offset)
         rows = [
             [*row, _last_number([field, record.batch, record.field], numbers or {})]
-            for record, row in zip(shown, cells, strict=True)
+            for record, row in zip(shown_records, cells, strict=True)
         ]
         result.append(
             {

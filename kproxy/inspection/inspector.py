@@ -355,7 +355,7 @@ class Inspector:
             counts = (state.bytes[0], state.bytes[1]), (state.frames[0], state.frames[1])
             yield OpenConnection(state.opened, *counts, connection.in_flight, waiting)
 
-    def still_waiting(self, *, at: int, repeat_reported: bool = False) -> Iterator[WaitingResponse]:
+    def late_responses(self, *, at: int, repeat_reported: bool = False) -> Iterator[WaitingResponse]:
         """Return the oldest unanswered request of each connection whose response has become late by another step.
 
         With `repeat_reported`, return the requests that were returned before and are still waiting.

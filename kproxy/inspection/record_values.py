@@ -118,7 +118,7 @@ class RecordValues:
         for number, batch in enumerate(field.batches):
             base_offset = batch.get("base_offset", 0) if message.is_request else 0
             for index, row in enumerate(batch.get("records", ())):
-                written = WrittenRecord(
+                written_record = WrittenRecord(
                     field.topic,
                     field.partition,
                     f"{field.path}[{number}].records[{index}]",
@@ -131,14 +131,14 @@ class RecordValues:
                     _headers(row),
                     bool(self.masks),
                 )
-                yield _Record(batch, row, written, bool(batch.get("is_control")))
+                yield _Record(batch, row, written_record, bool(batch.get("is_control")))
 
     def _replace(self, record: _Record, schemas: Mapping[SchemaKey, Schema | str]) -> Iterator[DecodedPart]:
         """Replace key, value and headers of a record with objects; yield its key and its value."""
-        _, row, written, is_control = record
-        topic, headers = written.topic, self._unmasked_attributes(written)
-        whole_record = written if record.is_whole and not is_control else None
-        hides_schema = self._hides_schema(written)
+        _, row, written_record, is_control = record
+        topic, headers = written_record.topic, self._unmasked_attributes(written_record)
+        whole_record = written_record if record.is_whole and not is_control else None
+        hides_schema = self._hides_schema(written_record)
         if self.masks:
             leave_out_reasons(row)
         for part in _PARTS:
@@ -162,13 +162,19 @@ class RecordValues:
                 schema = None if reported_value.schema is None else schemas.get(reported_value.schema)
                 known_schema = schema if isinstance(schema, Schema) else None
                 yield DecodedPart(
-                    topic, part, f"{written.path}.{part}", data, reported_value, known_schema, whole_record
+                    topic, part, f"{written_record.path}.{part}", data, reported_value, known_schema, whole_record
                 )
             elif self.masks and isinstance(row.get(part), dict) and not is_control:
                 row[part] = self._masked_payload(row[part], topic, part)
         if whole_record is not None and whole_record.key is None and whole_record.value is None:
             yield DecodedPart(
-                topic, "value", f"{written.path}.value", b"", values.decode(None, ValueContext()), None, whole_record
+                topic,
+                "value",
+                f"{written_record.path}.value",
+                b"",
+                values.decode(None, ValueContext()),
+                None,
+                whole_record,
             )
         for header in row.get("headers", ()):
             if (data := _bytes_or_none(header["value"])) is not None:
@@ -301,9 +307,11 @@ def entry(value: DecodedValue) -> dict[str, Any]:
 
 def _cost(record: _Record) -> int:
     """Return the steps that decoding the key, value and headers of a record takes."""
-    written = record.written
+    written_record = record.written
     parts = [
-        data for data in (written.key, written.value, *(value for _, value in written.headers)) if data is not None
+        data
+        for data in (written_record.key, written_record.value, *(value for _, value in written_record.headers))
+        if data is not None
     ]
     return _STEPS_PER_PART * len(parts) + sum(map(len, parts)) // _BYTES_PER_STEP
 

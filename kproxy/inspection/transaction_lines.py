@@ -35,8 +35,9 @@ def add_ends(line: RequestLine | ResponseLine, message: Message, topic_names: Ma
     if ends.held and isinstance(line, ResponseLine):
         line.held = [
             HeldEntry(
-                topic_names.get(held.topic, held.topic), held.partition, held.last_stable_offset, held.high_watermark,
-                *((held.producer_id, held.producer_epoch) if held.producer_id >= 0 else (None, None)),
+                topic_names.get(partition.topic, partition.topic), partition.partition, partition.last_stable_offset,
+                partition.high_watermark,
+                *((partition.producer_id, partition.producer_epoch) if partition.producer_id >= 0 else (None, None)),
             )
-            for held in ends.held
+            for partition in ends.held
         ]  # fmt: skip

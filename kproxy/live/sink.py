@@ -160,11 +160,11 @@ class InspectionSink:
     def tick(self) -> None:
         """Do periodic work; called every second."""
         self._source.tick()
-        for waiting in self._source.watched.still_waiting(at=self._local.at):
+        for waiting in self._source.watched.late_responses(at=self._local.at):
             at = self._local.at
             if self._control is not None:
                 self._control.announce_late(waiting, at=at)
-            self._terminal.still_waiting(waiting, timestamp(at))
+            self._terminal.show_waiting(waiting, timestamp(at))
         self._terminal.flush()
         if self._control is not None:
             self._control.tick()

@@ -53,11 +53,11 @@ class Terminal:
             self._line = line
             self._show(partial(self._output.write, selected))
 
-    def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:
+    def show_waiting(self, waiting: WaitingResponse, ts: str) -> None:
         """Show a late response, and count its request as one that stalls its client."""
         self.causes.add_waiting(waiting.request)
         if self._is_shown and self._throttle.allows():
-            self._show(partial(self._output.still_waiting, waiting, ts))
+            self._show(partial(self._output.show_waiting, waiting, ts))
 
     def flush(self) -> None:
         """Show the buffered lines."""

@@ -189,7 +189,7 @@ class Worker:
             summary, self._summary = self._summary, RunSummary()
             return self._reply_with(inspector.tick(at=query.at), WorkerTick(os.getpid(), inspector.in_flight, summary))
         if query.what == WAITING:
-            late_requests = list(inspector.still_waiting(at=query.at, repeat_reported=query.value))
+            late_requests = list(inspector.late_responses(at=query.at, repeat_reported=query.value))
             for exchange in late_requests:
                 self._judged.add(exchange.request.connection_id, exchange.request.offset)
             return Reply(value=late_requests)

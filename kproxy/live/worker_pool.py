@@ -238,8 +238,8 @@ class WorkerPool:
         """Return how far each direction of a connection was inspected, as far as `on_reply` has got the lines."""
         return self._progress.get(number)
 
-    def still_waiting(self, *, at: int, repeat_reported: bool = False) -> Iterator[WaitingResponse]:
-        """Yield late responses, like `Inspector.still_waiting`."""
+    def late_responses(self, *, at: int, repeat_reported: bool = False) -> Iterator[WaitingResponse]:
+        """Yield late responses, like `Inspector.late_responses`."""
         return iter(
             [exchange for exchanges in self._query_all(WAITING, at, value=repeat_reported) for exchange in exchanges]
         )

@@ -25,9 +25,9 @@ def write_text(compared: TrafficComparison, file: TextIO) -> None:
     for name, traffic in (("A", compared.a), ("B", compared.b)):
         file.write(f"{name}: {safe(traffic.name)}: {traffic_size(traffic)}\n")
     for difference in compared.differences:
-        text_a, text_b = values(difference)
+        text_a, text_b = value_texts(difference)
         file.write("\n" + paint([(difference.aspect, "error"), (f" {title(difference)}", "name")]) + "\n")
-        file.write(f"  A: {text_a}\n  B: {text_b}\n  {occurrences(difference)}\n")
+        file.write(f"  A: {text_a}\n  B: {text_b}\n  {occurrences_text(difference)}\n")
     file.write("\n")
     file.writelines(f"{safe(note)}\n" for note in compared.notes)
     file.write(f"{summary(compared)}\n")
@@ -87,7 +87,7 @@ def _versions_text(versions: Sequence[tuple[int, int]]) -> str:
     return ", ".join(ranges + [f"v{a} and v{b}" for a, b in sorted(versions) if a != b])
 
 
-def values(difference: TrafficDifference) -> tuple[str, str]:
+def value_texts(difference: TrafficDifference) -> tuple[str, str]:
     """Return the two sides in words, with the meaning of codes."""
     match difference.why:
         case DifferenceKind.ONLY_IN_A:
@@ -105,7 +105,7 @@ def values(difference: TrafficDifference) -> tuple[str, str]:
             return _value_text(difference, difference.a), _value_text(difference, difference.b)
 
 
-def occurrences(difference: TrafficDifference) -> str:
+def occurrences_text(difference: TrafficDifference) -> str:
     """Return where a difference first occurs, and how often, e.g. ``first at A #0:3, B #1:3; 12 times``."""
     sides = [
         f"{side} {location}" for side, location in (("A", difference.place_a), ("B", difference.place_b)) if location

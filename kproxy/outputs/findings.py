@@ -101,8 +101,8 @@ def _excerpt_rows(excerpt: ExcerptEntry, span: tuple[int, int], style: str) -> I
         if caret_start < caret_end:
             first_column, end_column = _column(caret_start - row_start), _column(caret_end - 1 - row_start) + 2
             yield [(f"{_MARGIN}| ", "dim"), (" " * first_column + "^" * (end_column - first_column), style)]
-    shown = len(data) // ROW_BYTES * ROW_BYTES
-    if end > len(data) + 1 and len(data) == shown:
+    shown_size = len(data) // ROW_BYTES * ROW_BYTES
+    if end > len(data) + 1 and len(data) == shown_size:
         yield [(f"{_MARGIN}| ", "dim"), (f"and {span[1] - excerpt.start - len(data)} more bytes", "dim")]
 
 

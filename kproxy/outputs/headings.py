@@ -51,6 +51,6 @@ class Headings:
         if not self._day:
             return
         self._counts.packets = packets
-        first, last = (self._clock.text(ts)[:19] for ts in (self._first, self._last))
+        first, last = (self._clock.date_and_time(ts)[:19] for ts in (self._first, self._last))
         until = last.removeprefix(first[:11])
         yield [(f"{self._name}: {first} to {until}, {self._counts}", "dim")]

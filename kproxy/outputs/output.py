@@ -60,7 +60,7 @@ class Output(ABC):
     def note(self, sentence: str) -> None:  # noqa: B027  # most outputs need nothing here
         """Add a sentence for the user about the input."""
 
-    def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:  # noqa: B027  # only useful to a person
+    def show_waiting(self, waiting: WaitingResponse, ts: str) -> None:  # noqa: B027  # only useful to a person
         """Report a request that is still without a response at `ts`."""
 
     def write(self, line: Line) -> bool:

@@ -125,7 +125,7 @@ class TextOutput:
         """Write rows of pieces."""
         self._file.write("".join(self._paint(row) + "\n" for row in rows))
 
-    def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:
+    def show_waiting(self, waiting: WaitingResponse, ts: str) -> None:
         """Show that a request is still without a response at `ts`, unless quiet."""
         if not self._quiet:
             self._label_times(ts)

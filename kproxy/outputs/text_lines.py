@@ -50,9 +50,9 @@ class TextLines(Output):
         if self._headings is not None:
             self._text.write_rows(self._headings.end(packets))
 
-    def still_waiting(self, waiting: WaitingResponse, ts: str) -> None:
+    def show_waiting(self, waiting: WaitingResponse, ts: str) -> None:
         if self._filter is None or self._filter.matches(as_mapping(waiting.request)):
-            self._text.still_waiting(waiting, ts)
+            self._text.show_waiting(waiting, ts)
 
     def _put(self, line: Line) -> bool:
         if self._headings is not None:

@@ -65,10 +65,10 @@ class FiguresWriter:
         """Send the rest of the last text; return whether another text can be sent."""
         while self._rest:
             try:
-                sent = self._socket.send(self._rest)
+                sent_size = self._socket.send(self._rest)
             except OSError:  # the buffer is full, or the relay has ended, which reading the tap will show
                 return False
-            self._rest = self._rest[sent:]
+            self._rest = self._rest[sent_size:]
         return True
 
     def send(self, text: bytes) -> None:

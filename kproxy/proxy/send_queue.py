@@ -121,9 +121,9 @@ class SendQueue:
         budget = _SENT_AT_ONCE
         try:
             while self._buffers and budget > 0:
-                sent = self._socket.sendmsg(islice(self._buffers, _MAX_GATHERED_BUFFERS))
-                self._remove_sent(sent)
-                budget -= sent
+                sent_size = self._socket.sendmsg(islice(self._buffers, _MAX_GATHERED_BUFFERS))
+                self._remove_sent(sent_size)
+                budget -= sent_size
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:

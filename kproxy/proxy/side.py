@@ -147,13 +147,13 @@ class Side:
             self._unsent = memoryview(bytes(self._unsent) + chunk)
             return None
         try:
-            sent = self._socket.send(chunk)
+            sent_size = self._socket.send(chunk)
         except (BlockingIOError, InterruptedError):
-            sent = 0
+            sent_size = 0
         except OSError as error:
             return error
-        if sent < len(chunk):
-            self._unsent = memoryview(chunk)[sent:]
+        if sent_size < len(chunk):
+            self._unsent = memoryview(chunk)[sent_size:]
             self._loop.add_writer(self._socket, self._on_writable)
             self.peer.hold(HoldReason.PEER)
         return None

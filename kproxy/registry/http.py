@@ -171,29 +171,33 @@ class SchemaRegistry:
         self,
         session: aiohttp.ClientSession,
         response: Any,
-        known: dict[str, Schema],
+        known_schemas: dict[str, Schema],
         path: str | None = None,
         subject: str | None = None,
     ) -> Schema:
-        """Return the schema in an answer, with its references; fetch those whose paths are not in `known`."""
+        """Return the schema in an answer, with its references; fetch those whose paths are not in `known_schemas`."""
         if not isinstance(response, dict) or not isinstance(response.get("schema"), str):
             raise _RegistryError("answered something that is no schema")
         references: dict[str, Schema] = {}
         schema = Schema(str(response.get("schemaType") or "AVRO"), response["schema"], subject, references)
         if path is not None:
-            known[path] = schema  # before its references, which may be circular
+            known_schemas[path] = schema  # before its references, which may be circular
         declared_references = response.get("references") or []
         if not isinstance(declared_references, list):
             declared_references = [None]
         for reference in declared_references:
             name, reference_path, reference_subject = _reference(reference)
-            if len(known) >= _MAX_REFERENCES:
+            if len(known_schemas) >= _MAX_REFERENCES:
                 raise _RegistryError(f"answered a schema with more than {_MAX_REFERENCES} references")
-            if reference_path not in known:
+            if reference_path not in known_schemas:
                 await self._build_schema(
-                    session, await self._fetch_answer(session, reference_path), known, reference_path, reference_subject
+                    session,
+                    await self._fetch_answer(session, reference_path),
+                    known_schemas,
+                    reference_path,
+                    reference_subject,
                 )
-            references[name] = known[reference_path]
+            references[name] = known_schemas[reference_path]
         return schema
 
     async def _fetch_subjects(self, session: aiohttp.ClientSession, path: str) -> tuple[str, ...]:

@@ -60,11 +60,11 @@ def _index_versions(versions: Iterable[StoredSchema]) -> dict[SchemaKey, StoredS
     versions_by_key: dict[SchemaKey, StoredSchema] = {}
     for stored in versions:
         for key in _keys(stored):
-            known = versions_by_key.get(key)
-            is_newer = known and (
-                stored.version > known.version if key.form == "subject" else stored.text != known.text
+            known_version = versions_by_key.get(key)
+            is_newer = known_version and (
+                stored.version > known_version.version if key.form == "subject" else stored.text != known_version.text
             )
-            if known is None or is_newer:
+            if known_version is None or is_newer:
                 versions_by_key[key] = stored
     return versions_by_key
 

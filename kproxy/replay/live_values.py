@@ -86,18 +86,18 @@ class LiveValues:
 
     def _learn_members(self, pairs: list[ValuePair]) -> None:
         """Learn the unknown ids of the other members, which the leader gets in any order."""
-        known = self._known[ValueKind.MEMBER_ID, None]
-        captured = [pair.a for pair in pairs if pair.a not in known]
-        live = [pair.b for pair in pairs if pair.b not in known.values()]
-        known.update(zip(captured, live, strict=False))
+        known_values = self._known[ValueKind.MEMBER_ID, None]
+        captured = [pair.a for pair in pairs if pair.a not in known_values]
+        live = [pair.b for pair in pairs if pair.b not in known_values.values()]
+        known_values.update(zip(captured, live, strict=False))
 
     def counterpart(self, kind: ValueKind, value: Any, scope: Any = None) -> Any:
         """Return the live value for a captured one, or the captured value itself if no live one was learned."""
-        known = self._known.get((kind, scope), {})
-        if value in known:
-            return known[value]
-        if kind is ValueKind.OFFSET and known:  # records that follow known ones
-            captured, live = next(reversed(known.items()))
+        known_values = self._known.get((kind, scope), {})
+        if value in known_values:
+            return known_values[value]
+        if kind is ValueKind.OFFSET and known_values:  # records that follow known ones
+            captured, live = next(reversed(known_values.items()))
             return max(value - captured + live, 0)
         return value
 
@@ -154,9 +154,9 @@ class LiveValues:
         kind, captured, live = pair.kind, pair.a, pair.b
         if kind is ValueKind.OFFSET and (api, path[-1]) not in _RECORD_OFFSETS:
             return
-        known = self._known[kind, scopes.get(SCOPES[kind])]
-        known.pop(captured, None)  # so that the newest entry is last
-        known[captured] = live
+        known_values = self._known[kind, scopes.get(SCOPES[kind])]
+        known_values.pop(captured, None)  # so that the newest entry is last
+        known_values[captured] = live
         if kind is ValueKind.TOPIC_ID and captured in self.captured_topics:
             self.live_topics[live] = self.captured_topics[captured]
 

@@ -14,7 +14,7 @@ from kproxy.trace.lines import Detail, Line
 def read_steps(
     path: Path,
     warn: Callable[[str], None],
-    wanted: Callable[[Line], bool] | None = None,
+    is_wanted: Callable[[Line], bool] | None = None,
     *,
     ports: frozenset[int] = frozenset(),
     keylog: str | None = None,
@@ -23,9 +23,9 @@ def read_steps(
     """Return the steps in a trace, a capture, or a directory of them.
 
     Args:
-        path: See `kproxy.capture.recordings.read_recording`, also for the arguments other than `wanted`.
+        path: See `kproxy.capture.recordings.read_recording`, also for the arguments other than `is_wanted`.
         warn: See there.
-        wanted: Returns whether to send the request of a line; None sends all.
+        is_wanted: Returns whether to send the request of a line; None sends all.
         ports: See there.
         keylog: See there.
         report_damage: See there.
@@ -37,7 +37,7 @@ def read_steps(
         lines = read_recording(
             path, Detail.RAW, warn, ports=ports, keylog=keylog, findings=False, report_damage=report_damage
         )
-        steps = steps_of(lines, wanted)
+        steps = steps_of(lines, is_wanted)
     except ValueError as error:  # base64 or a time
         raise UserError(f"{path}: a line is damaged: {error}") from None
     exchanges = [step.exchange for step in steps if step.exchange is not None]

@@ -76,25 +76,25 @@ class Step:
     exchange: CapturedExchange | None = None
 
 
-def steps_of(lines: Iterable[Line], wanted: Callable[[Line], bool] | None = None) -> list[Step]:
+def steps_of(lines: Iterable[Line], is_wanted: Callable[[Line], bool] | None = None) -> list[Step]:
     """Return the steps of trace lines with detail ``raw``, ordered by time.
 
     Args:
         lines: The lines of any number of traces or captures.
-        wanted: Returns whether to send the request of a line; None sends all.
+        is_wanted: Returns whether to send the request of a line; None sends all.
     """
-    steps = sorted(_steps(lines, wanted), key=lambda step: step.at)
+    steps = sorted(_steps(lines, is_wanted), key=lambda step: step.at)
     return [step for step in steps if step.exchange is None or not step.exchange.left_out or step.action is Action.SEND]
 
 
-def _steps(lines: Iterable[Line], wanted: Callable[[Line], bool] | None) -> Iterator[Step]:
+def _steps(lines: Iterable[Line], is_wanted: Callable[[Line], bool] | None) -> Iterator[Step]:
     request_counts: dict[str, int] = {}
     pairing: RequestPairing[CapturedExchange] = RequestPairing()
     for line in lines:
         connection_id = line.connection_id
         if isinstance(line, RequestLine):
             number = request_counts[connection_id] = request_counts.get(connection_id, 0) + 1
-            exchange = _captured_exchange(line, number, wanted)
+            exchange = _captured_exchange(line, number, is_wanted)
             pairing.add(line, exchange)
             yield Step(nanoseconds(line.ts), Action.SEND, connection_id, exchange)
         elif isinstance(line, ResponseLine):
@@ -116,7 +116,7 @@ def _steps(lines: Iterable[Line], wanted: Callable[[Line], bool] | None) -> Iter
                 yield Step(nanoseconds(line.ts), Action.CLOSE, connection_id)
 
 
-def _captured_exchange(line: RequestLine, number: int, wanted: Callable[[Line], bool] | None) -> CapturedExchange:
+def _captured_exchange(line: RequestLine, number: int, is_wanted: Callable[[Line], bool] | None) -> CapturedExchange:
     request = None if line.frame is None else read_request(base64.b64decode(line.frame))
     if line.api_key in _LOGIN or line.api is None:
         left_out = "the login is not in the capture"
@@ -126,7 +126,7 @@ def _captured_exchange(line: RequestLine, number: int, wanted: Callable[[Line], 
         left_out = "its secrets are redacted"
     elif _is_between_brokers(request):
         left_out = "brokers send it to each other"
-    elif wanted is not None and not wanted(line):
+    elif is_wanted is not None and not is_wanted(line):
         left_out = "--filter does not match"
     else:
         left_out = ""

@@ -50,8 +50,10 @@ def times_text(count: Column) -> Column:
 def names_text(labels: Column, max_names: int = 3) -> Column:
     """Return the first names of an array as text: ``shop-a, shop-b, shop-c and 4 more``."""
     hidden_count = F.size(labels) - max_names
-    shown = F.array_join(F.slice(labels, 1, max_names), ", ")
-    return F.when(hidden_count > 0, text(shown, " and ", hidden_count.cast("string"), " more")).otherwise(shown)
+    shown_names = F.array_join(F.slice(labels, 1, max_names), ", ")
+    return F.when(hidden_count > 0, text(shown_names, " and ", hidden_count.cast("string"), " more")).otherwise(
+        shown_names
+    )
 
 
 def host(address: Column) -> Column:

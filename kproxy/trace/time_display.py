@@ -20,7 +20,7 @@ class TimeDisplay:
         self._local = functools.lru_cache(maxsize=256)(_local_second)
         self._zone = functools.lru_cache(maxsize=64)(_zone)
 
-    def text(self, ts: str | int) -> str:
+    def date_and_time(self, ts: str | int) -> str:
         """Return date and time: ``2026-11-21 03:41:00.123``. The `ts` in a forged trace need not be a time."""
         text = timestamp(ts) if isinstance(ts, int) else ts
         if self.is_local and (local := self._local(text[:19])) is not None:
@@ -29,15 +29,15 @@ class TimeDisplay:
 
     def labelled(self, ts: str | int) -> str:
         """Return date, time and time zone: ``2026-11-21 03:41:00.123 UTC``."""
-        return f"{self.text(ts)} {self.label(ts)}"
+        return f"{self.date_and_time(ts)} {self.label(ts)}"
 
     def day(self, ts: str | int) -> str:
         """Return the date: ``2026-11-21``."""
-        return self.text(ts)[:10]
+        return self.date_and_time(ts)[:10]
 
     def time(self, ts: str | int) -> str:
         """Return the time of day: ``03:41:00.123``."""
-        return self.text(ts)[11:]
+        return self.date_and_time(ts)[11:]
 
     def label(self, ts: str | int) -> str:
         """Return the name of the time zone at this time: ``UTC``, ``EST``."""

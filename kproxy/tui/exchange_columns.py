@@ -113,7 +113,7 @@ class ExchangeRows:
         index, clock = self._session.index, self._session.clock
         at = time_of(ts)
         if self.times is Times.CLOCK:
-            text = clock.text(ts)
+            text = clock.date_and_time(ts)
             return [(text[5:] if self._spans_days(*self._time_range()) else text[11:], "dim")]
         if self.times is Times.SINCE_START:
             since: int | None = self._time_range()[0]

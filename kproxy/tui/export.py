@@ -60,10 +60,10 @@ async def save_visible(app: App[None], session: BrowseSession) -> None:
     path = Path(name)
     row_count = len(session.visible)
     is_capture = path.suffix.lower() in SUFFIXES
-    written = 0
+    written_count = 0
     try:
         for count in save_capture(session, path) if is_capture else save(session, path):
-            written = count
+            written_count = count
             await asyncio.sleep(0)
     except NoBytesError:
         app.notify(NO_BYTES, severity="warning", markup=False)
@@ -72,10 +72,12 @@ async def save_visible(app: App[None], session: BrowseSession) -> None:
         app.notify(f"{safe(str(path))}: {error.strerror}; choose another name", severity="error", markup=False)
         return
     if is_capture:
-        sentence = f"{written:,} frames written to {safe(str(path))}"
+        sentence = f"{written_count:,} frames written to {safe(str(path))}"
     else:
         events_text = (
-            f", and {written - row_count:,} with the begin or end of their connections" if written > row_count else ""
+            f", and {written_count - row_count:,} with the begin or end of their connections"
+            if written_count > row_count
+            else ""
         )
         sentence = f"{row_count:,} rows written to {safe(str(path))}{events_text}"
     app.notify(sentence, markup=False)

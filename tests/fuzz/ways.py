@@ -72,7 +72,7 @@ def run_inspector(seed: str, count: int, watch: Watch) -> None:
         if random.random() < _RARE:
             for connection in inspector.open_connections():
                 list(connection.waiting)
-            list(inspector.still_waiting(at=now))
+            list(inspector.late_responses(at=now))
 
 
 def _inspect_frame(

@@ -93,22 +93,22 @@ class _Conversation:
 
 
 @dataclass
-class Teller:
+class StoryPlayer:
     """Feed a story to an inspector; `lines` are the trace lines that the inspector has returned."""
 
     inspector: Inspector = field(default_factory=lambda: Inspector("story"))
     at: int = BEGIN
     lines: list[Line] = field(default_factory=list)
-    talks: dict[int, _Conversation] = field(default_factory=dict)
+    conversations: dict[int, _Conversation] = field(default_factory=dict)
     attempts: int = 0
     registry: Registered | None = None
 
-    def tell(self, text: str) -> None:
+    def play(self, text: str) -> None:
         """Feed the lines of a story."""
         for line in _joined_lines(text):
-            self._tell_line(line)
+            self._play_line(line)
 
-    def _tell_line(self, line: str) -> None:
+    def _play_line(self, line: str) -> None:
         if match := re.fullmatch(r"\+(\d+)(us|ms|s|m)", line):
             self.at += int(match[1]) * _UNITS[match[2]]
             self.lines += self.inspector.tick(at=self.at)
@@ -144,10 +144,10 @@ class Teller:
                 self.inspector = Inspector("story", record_values=RecordValues(self.registry, Masks(())))
             self.registry.add(int(match[1]), match[3] or "AVRO", match[4], *match[2].split(","))
         elif match := re.fullmatch(r"fail (\w+)", line):
-            self.lines += self.inspector.fail("telling a story", getattr(builtins, match[1])("told"), at=self._now())
+            self.lines += self.inspector.fail("playing a story", getattr(builtins, match[1])("planted"), at=self._now())
         elif match := re.fullmatch(r"(\d*)\s*close(.*)", line):
             number = self._connection(match[1])
-            del self.talks[number]
+            del self.conversations[number]
             options = _options(match[2])
             if (sent := options.pop("sent", None)) is not None:
                 options["unacknowledged"] = Direction.REQUEST, int(sent)
@@ -163,18 +163,18 @@ class Teller:
 
     def _open(self, number: int, text: str) -> None:
         options: dict[str, Any] = {"client": f"10.0.0.{100 + number}:50{number:03}", "server": "10.0.0.1:9092"}
-        self.talks[number] = _Conversation()
+        self.conversations[number] = _Conversation()
         self.lines += self.inspector.open(number, at=self._now(), **(options | _options(text)))
 
     def _connection(self, number: str) -> int:
         connection = int(number or 1)
-        if connection not in self.talks:
+        if connection not in self.conversations:
             self._open(connection, "")
         return connection
 
     def _tell_frame(self, match: re.Match[str]) -> None:
         number = self._connection(match["number"])
-        conversation = self.talks[number]
+        conversation = self.conversations[number]
         direction = Direction.REQUEST if match["way"] == ">" else Direction.RESPONSE
         if match["hex"]:
             data = re.sub(r"\b(\w\w)\*(\d+)\b", lambda times: times[1] * int(times[2]), match["bytes"])
@@ -343,9 +343,9 @@ def _encode_text(value: Any) -> Any:
 
 def lines_of_story(text: str) -> list[Line]:
     """Return the trace lines of a story."""
-    teller = Teller()
-    teller.tell(text)
-    return teller.lines
+    player = StoryPlayer()
+    player.play(text)
+    return player.lines
 
 
 def findings(text: str, code: str | None = None) -> list[FindingEntry | FindingLine]:

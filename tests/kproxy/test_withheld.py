@@ -15,7 +15,7 @@ from kproxy.outputs.text import TextOutput
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import Detail, Line
 from tests.kproxy.frames import framed, request
-from tests.kproxy.stories import Teller
+from tests.kproxy.stories import StoryPlayer
 
 SECRET = b"hunter2" * 4
 
@@ -60,12 +60,12 @@ ENCODED_PARTS = {"hunter2", b"hunter2".hex(), b"hunter2".hex(" ")} | {
 
 
 def story_lines(detail: Detail) -> list[Line]:
-    teller = Teller(Inspector("story", detail))
-    teller.tell(STORY)
+    player = StoryPlayer(Inspector("story", detail))
+    player.play(STORY)
     frame = request("SaslAuthenticate", 1, {"auth_bytes": SECRET})[4:]
     for damaged in (frame + b"\0\0", frame[:-3]):
-        teller.tell(f"> hex {framed(damaged).hex()}")
-    return teller.lines
+        player.play(f"> hex {framed(damaged).hex()}")
+    return player.lines
 
 
 def test_story_causes_findings() -> None:

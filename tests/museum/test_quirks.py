@@ -14,7 +14,7 @@ from kproxy.broker import Broker
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingLine, Line, RequestLine, ResponseLine
 from tests.kproxy.frames import request
-from tests.kproxy.stories import MS, Teller
+from tests.kproxy.stories import MS, StoryPlayer
 from tests.museum.cases import CASES, Case
 
 QUIRKS = {name: case for name, case in CASES.items() if case.quirk}
@@ -70,7 +70,7 @@ async def test_built_in_broker_shows_the_bug(case: Case) -> None:
     assert case.story is not None
     assert case.quirk is not None
     story = _RecordingInspector()
-    Teller(story).tell(case.story)
+    StoryPlayer(story).play(case.story)
     records = encode([{"records": [{"timestamp": 1_600_000_000_000, "value": b"a"}]}])
     data = [{"name": "orders", "partition_data": [{"index": 0, "records": records}]}]
     async with AsyncExitStack() as stack:

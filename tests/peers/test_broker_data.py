@@ -273,7 +273,7 @@ async def send_session_requests(questions: Questions) -> None:
         await continue_session("at the end", 2, topic_entry("gzip", 6))
         await continue_session("nothing new", 3)
         await questions.produce(f"something new, v{version}", batch(size=10), "small")
-        await continue_session("it is told", 4)
+        await continue_session("new records", 4)
         await continue_session(
             "forgets", 5, forgotten_topics_data=[{"topic": "small", "topic_id": "$small", "partitions": [0]}]
         )

@@ -125,10 +125,10 @@ def test_token_moves_from_the_address_to_a_cookie(chromium: Browser, tmp_path: P
         window.call("Page.reload")
         window.until("document.querySelector('.cause')")
         window.call("Network.clearBrowserCookies")
-        outcome = window.run(f"""new Promise((told) => {{
+        outcome = window.run(f"""new Promise((resolve) => {{
             const socket = new WebSocket("{origin.replace("http", "ws")}api/events");
-            socket.onopen = () => told("opened");
-            socket.onerror = () => told("refused");
+            socket.onopen = () => resolve("opened");
+            socket.onerror = () => resolve("refused");
         }})""")
         assert outcome == "refused"
 

@@ -15,9 +15,9 @@ _MAX_NAMES = 3
 
 def names(lanes: Sequence[Lane]) -> str:
     """List the labels of members: ``shop-a 1f2e, shop-b 9c31 and 4 more``."""
-    shown = ", ".join(lane.label for lane in lanes[:_MAX_NAMES])
+    names_text = ", ".join(lane.label for lane in lanes[:_MAX_NAMES])
     more_count = len(lanes) - _MAX_NAMES
-    return f"{shown} and {more_count} more" if more_count > 0 else shown
+    return f"{names_text} and {more_count} more" if more_count > 0 else names_text
 
 
 def has_or_have(lanes: Sequence[Lane]) -> str:

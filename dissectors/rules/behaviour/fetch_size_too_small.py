@@ -76,9 +76,9 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
         return
     if isinstance(event, ResponseReceived):
         _store_truncated_batches(event, connection)
-    elif truncated := connection.state(_TruncatedBatches).partitions:
+    elif truncated_partitions := connection.state(_TruncatedBatches).partitions:
         for topic_partition, partition, path in requested_partitions(message.body):
-            offset, needed = truncated.pop(topic_partition, (-1, 0))
+            offset, needed = truncated_partitions.pop(topic_partition, (-1, 0))
             limit = partition.get("partition_max_bytes", needed)
             if partition.get("fetch_offset") == offset and limit < needed:
                 yield Problem(

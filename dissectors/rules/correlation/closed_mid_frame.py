@@ -52,25 +52,25 @@ def closed_mid_frame(event: ConnectionEnded, connection: ConnectionState) -> Ite
     https://kafka.apache.org/protocol#protocol_common
     https://kafka.apache.org/documentation/#brokerconfigs_socket.request.max.bytes
     """
-    sent, received = event.incomplete_frames
-    if event.by not in ("client", "server") or not (sent or received):
+    request_bytes, response_bytes = event.incomplete_frames
+    if event.by not in ("client", "server") or not (request_bytes or response_bytes):
         return
     flight = connection.state(InFlight)
     if flight.explains_problems(event.at):
         return
-    if received and event.by == "server":
+    if response_bytes and event.by == "server":
         oldest = next(iter(flight.waiting.values()), None)
         request_note = f", most likely the answer to {request_text(oldest)}" if oldest is not None else ""
         yield Problem(
-            f"the server closed the connection {count_text(received, 'byte')} into a response{request_note}",
+            f"the server closed the connection {count_text(response_bytes, 'byte')} into a response{request_note}",
             hint="check whether the server crashed, and what is between it and the client",
             blame="broker",
             cause="response",
             request=None if oldest is None else ConcernedRequest.of(oldest),
         )
-    elif sent:
+    elif request_bytes:
         yield Problem(
-            f"the {event.by} closed the connection {count_text(sent, 'byte')} into a request",
+            f"the {event.by} closed the connection {count_text(request_bytes, 'byte')} into a request",
             severity=Severity.WARNING if event.by == "server" else None,
             hint="compare the size of the request with the server's socket.request.max.bytes"
             if event.by == "server"

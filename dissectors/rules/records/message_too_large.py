@@ -75,9 +75,9 @@ def message_too_large(event: ResponseReceived, connection: ConnectionState) -> I
     refused = connection.run.state(Producers).refused
     if not refused or event.request_body is None or event.message is None:
         return
-    sent = sent_records(event.request)
+    records_by_partition = sent_records(event.request)
     for topic_partition, code, path in refused:
-        records = sent.get(topic_partition) if code == _MESSAGE_TOO_LARGE else None
+        records = records_by_partition.get(topic_partition) if code == _MESSAGE_TOO_LARGE else None
         if records is not None and (batch := records.batch) is not None:
             has_several_records = batch.records_count > 1
             times = 0 if has_several_records else _count_refusal(topic_partition, connection)

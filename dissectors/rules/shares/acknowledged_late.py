@@ -138,7 +138,9 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
 
 def _refusal_reason(refused: AcknowledgedRange, partition: AcquiredPartition, member: str, at: int) -> str:
     """Return why a member does not hold the records that it acknowledges; empty if that is unknown."""
-    held = [acquisition for acquisition in partition.held if acquisition.covers(refused.first, refused.last)]
+    current_acquisitions = [
+        acquisition for acquisition in partition.held if acquisition.covers(refused.first, refused.last)
+    ]
     ended = [
         acquisition for acquisition in partition.ended if acquisition.acquisition.covers(refused.first, refused.last)
     ]
@@ -152,23 +154,25 @@ def _refusal_reason(refused: AcknowledgedRange, partition: AcquiredPartition, me
         (index for index, ended_acquisition in enumerate(own_ended) if ended_acquisition.by is not None), default=-1
     )
     own_acquisitions = [entry.acquisition for entry in own_ended[last_acknowledged + 1 :]] + [
-        entry for entry in held if entry.member == member
+        entry for entry in current_acquisitions if entry.member == member
     ]
     if not own_acquisitions:
-        holder = next(iter(held), None)
+        holder = next(iter(current_acquisitions), None)
         return f"{holder.client} has them since {duration(at - holder.at)}, not this member" if holder else ""
     lock_ended_at = own_acquisitions[0].until
     if lock_ended_at is None or lock_ended_at > at:
         return ""
     return (
         f"its lock ran out {duration(at - lock_ended_at)} earlier, {duration(lock_ended_at - own_acquisitions[0].at)} "
-        f"after it got them; {_later_delivery_text(held, own_acquisitions[0], ended, at)}"
+        f"after it got them; {_later_delivery_text(current_acquisitions, own_acquisitions[0], ended, at)}"
     )
 
 
-def _later_delivery_text(held: list[Acquisition], expired: Acquisition, ended: list[EndedAcquisition], at: int) -> str:
+def _later_delivery_text(
+    current_acquisitions: list[Acquisition], expired: Acquisition, ended: list[EndedAcquisition], at: int
+) -> str:
     """Return a clause that says which member received the records later."""
-    latest = held[-1] if held else None
+    latest = current_acquisitions[-1] if current_acquisitions else None
     if latest is not None and latest is not expired:
         is_same_member = latest.member == expired.member
         event = "they were delivered to it again" if is_same_member else f"{latest.client} received them"

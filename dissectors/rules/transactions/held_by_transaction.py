@@ -149,23 +149,23 @@ def held_by_transaction(
             connection.meet_deadline(_CODE, (key, topic_partition))
     elif isinstance(event, DeadlinePassed):  # a fetch session omits unchanged partitions
         topic_partition, fetches = event.about, connection.state(Fetches)
-        held = held_by_connection.get(key, {}).get(topic_partition)
+        held_partition = held_by_connection.get(key, {}).get(topic_partition)
         if (
-            held is not None
-            and fetches.sessions.waits_at(topic_partition, held.stable)
+            held_partition is not None
+            and fetches.sessions.waits_at(topic_partition, held_partition.stable)
             and event.at - fetches.answered_at < _RECENT
         ):
-            yield _report_and_reschedule(topic_partition, held, event.at, connection)
+            yield _report_and_reschedule(topic_partition, held_partition, event.at, connection)
     elif event.message is not None and event.request_body is not None and not is_follower(event.request_body):
         offsets = connection.state(Fetches).sessions.offsets(event.request)
         for topic_partition, row in held_partitions(event.message.body):
             if is_read_committed(event.request_body) and offsets.get(topic_partition) == row["last_stable_offset"]:
-                held = _note_waiting(topic_partition, row, event.at, connection, held_by_connection)
-                if event.at >= held.due:
-                    yield _report_and_reschedule(topic_partition, held, event.at, connection)
+                held_partition = _record_waiting(topic_partition, row, event.at, connection, held_by_connection)
+                if event.at >= held_partition.due:
+                    yield _report_and_reschedule(topic_partition, held_partition, event.at, connection)
 
 
-def _note_waiting(
+def _record_waiting(
     topic_partition: TopicPartition,
     row: Mapping[str, Any],
     at: int,
@@ -175,12 +175,14 @@ def _note_waiting(
     """Record and return the last stable offset at which a consumer waits."""
     stable, end = row["last_stable_offset"], row["high_watermark"]
     topic_partitions = held_by_connection.touch(connection.connection_id, lambda: BoundedDict(_MAX_PARTITIONS))
-    held = topic_partitions.get(topic_partition)
-    if held is None or held.stable != stable:
-        held = topic_partitions[topic_partition] = _HeldPartition(stable, end, at, at + _limit_ns(connection))
-        connection.set_deadline(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)
-    held.end = end
-    return held
+    held_partition = topic_partitions.get(topic_partition)
+    if held_partition is None or held_partition.stable != stable:
+        held_partition = topic_partitions[topic_partition] = _HeldPartition(stable, end, at, at + _limit_ns(connection))
+        connection.set_deadline(
+            _CODE, (connection.connection_id, topic_partition), by=held_partition.due, about=topic_partition
+        )
+    held_partition.end = end
+    return held_partition
 
 
 def _limit_ns(connection: ConnectionState) -> int:
@@ -189,26 +191,31 @@ def _limit_ns(connection: ConnectionState) -> int:
 
 
 def _report_and_reschedule(
-    topic_partition: TopicPartition, held: _HeldPartition, at: int, connection: ConnectionState
+    topic_partition: TopicPartition, held_partition: _HeldPartition, at: int, connection: ConnectionState
 ) -> Problem:
     """Return the problem of a partition, and schedule its next check."""
-    held.due = at + _limit_ns(connection)
-    connection.set_deadline(_CODE, (connection.connection_id, topic_partition), by=held.due, about=topic_partition)
-    return _problem(topic_partition, held, at, connection)
-
-
-def _problem(topic_partition: TopicPartition, held: _HeldPartition, at: int, connection: ConnectionState) -> Problem:
-    """Return the problem that says what holds a partition."""
-    partition_name, lag = label(topic_partition, connection), held.end - held.stable
-    text = (
-        f"{partition_name}: read_committed consumers wait at {held.stable} with {count_text(lag, 'more record')} up to "
-        f"the high watermark {held.end}; the last stable offset has not moved for {duration(at - held.since)}"
+    held_partition.due = at + _limit_ns(connection)
+    connection.set_deadline(
+        _CODE, (connection.connection_id, topic_partition), by=held_partition.due, about=topic_partition
     )
-    holder = holder_of(topic_partition, held.stable, held.since, at, connection, waits=True)
+    return _problem(topic_partition, held_partition, at, connection)
+
+
+def _problem(
+    topic_partition: TopicPartition, partition: _HeldPartition, at: int, connection: ConnectionState
+) -> Problem:
+    """Return the problem that says what holds a partition."""
+    partition_name, lag = label(topic_partition, connection), partition.end - partition.stable
+    text = (
+        f"{partition_name}: read_committed consumers wait at {partition.stable} with"
+        f" {count_text(lag, 'more record')} up to the high watermark {partition.end}; the last stable offset has"
+        f" not moved for {duration(at - partition.since)}"
+    )
+    holder = holder_of(topic_partition, partition.stable, partition.since, at, connection, waits=True)
     return Problem(
         f"{text}: {holder.text}",
         hint=holder.hint,
         severity=holder.severity,
         blame=holder.blame,
-        once_per=(partition_name, held.stable, holder.kind),
+        once_per=(partition_name, partition.stable, holder.kind),
     )

@@ -63,12 +63,12 @@ def client_name_invalid(event: RequestReceived | ResponseReceived, _: Connection
     https://github.com/IBM/sarama/pull/2291
     """
     if isinstance(event, RequestReceived):
-        for field, shown in _invalid_fields(event.message.body):
-            message = f"Kafka answers INVALID_REQUEST to the {field} {shown}"
+        for field, shown_value in _invalid_fields(event.message.body):
+            message = f"Kafka answers INVALID_REQUEST to the {field} {shown_value}"
             yield Problem(message, **locate(event.message, field), hint=_HINT, severity=Severity.INFO)
     elif event.message is not None and event.message.body["error_code"] == INVALID_REQUEST:
-        for field, shown in _invalid_fields(event.request_body or {}):
-            message = f"ApiVersions is refused with INVALID_REQUEST for its {field} {shown}"
+        for field, shown_value in _invalid_fields(event.request_body or {}):
+            message = f"ApiVersions is refused with INVALID_REQUEST for its {field} {shown_value}"
             yield Problem(message, hint=_HINT, cause=field)
 
 

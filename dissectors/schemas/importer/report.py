@@ -71,8 +71,8 @@ def _served_changes(present: SchemaData, imported: SchemaData) -> Iterator[str]:
 def _served_text(release: str, served: Json | None) -> str:
     if served is None:
         return f"not in {release}"
-    early = "" if served["stable"] == served["max"] else f", stable to {served['stable']}"
-    return f"{served['min']}-{served['max']} in {release}{early} ({', '.join(served['listeners'])})"
+    stable_text = "" if served["stable"] == served["max"] else f", stable to {served['stable']}"
+    return f"{served['min']}-{served['max']} in {release}{stable_text} ({', '.join(served['listeners'])})"
 
 
 def _message_changes(present: Mapping[str, Json], imported: Mapping[str, Json]) -> Iterator[str]:

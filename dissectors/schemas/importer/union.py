@@ -107,12 +107,12 @@ def _unite_field(old: Field | None, new: Field | None, scope: _Scope) -> Field:
 
 
 def aligned(
-    older: Sequence[Field], newer: Sequence[Field], both: frozenset[int]
+    older: Sequence[Field], newer: Sequence[Field], common_versions: frozenset[int]
 ) -> Iterator[tuple[Field | None, Field | None]]:
     """Yield pairs of equal fields in an order consistent with both lists, with None for a field that one side lacks.
 
     Fields with different names are equal if they have the same type, tag and position between other fields, and the
-    same versions among `both`.
+    same versions among `common_versions`.
     """
     matcher = difflib.SequenceMatcher(
         None, [*map(_name_and_kind, older)], [*map(_name_and_kind, newer)], autojunk=False
@@ -121,16 +121,16 @@ def aligned(
         if kind == "equal":
             yield from zip(older[i1:i2], newer[j1:j2], strict=True)
         else:
-            yield from _renamed_fields(older[i1:i2], newer[j1:j2], both)
+            yield from _renamed_fields(older[i1:i2], newer[j1:j2], common_versions)
 
 
 def _renamed_fields(
-    older: Sequence[Field], newer: Sequence[Field], both: frozenset[int]
+    older: Sequence[Field], newer: Sequence[Field], common_versions: frozenset[int]
 ) -> Iterator[tuple[Field | None, Field | None]]:
     start = 0
     for old in older:
         for index in range(start, len(newer)):
-            if _same_bytes(old, newer[index], both):
+            if _same_bytes(old, newer[index], common_versions):
                 yield from ((None, new) for new in newer[start:index])
                 yield old, newer[index]
                 start = index + 1
@@ -140,11 +140,11 @@ def _renamed_fields(
     yield from ((None, new) for new in newer[start:])
 
 
-def _same_bytes(old: Field, new: Field, both: frozenset[int]) -> bool:
-    versions = old["versions"] & both
+def _same_bytes(old: Field, new: Field, common_versions: frozenset[int]) -> bool:
+    versions = old["versions"] & common_versions
     return (
         bool(versions)
-        and versions == new["versions"] & both
+        and versions == new["versions"] & common_versions
         and _kind(old) == _kind(new)
         and old.get("tag") == new.get("tag")
     )

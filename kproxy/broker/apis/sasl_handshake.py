@@ -20,6 +20,6 @@ def sasl_handshake(request: Request) -> Body:
     try:
         login.set_mechanism(request.body["mechanism"], headers=request.version >= 1)
     except ApiError as api_error:
-        known = login.mechanisms if api_error.error is Error.UNSUPPORTED_SASL_MECHANISM else []
-        return {"error_code": api_error.error, "mechanisms": known}
+        mechanisms = login.mechanisms if api_error.error is Error.UNSUPPORTED_SASL_MECHANISM else []
+        return {"error_code": api_error.error, "mechanisms": mechanisms}
     return {"mechanisms": login.mechanisms}

@@ -37,9 +37,11 @@ def assign_uniform(
     balance = _Balance(members, topics)
     unassigned = {(topic, index) for topic, count in topics.items() for index in range(count)}
     for subscriber in members:
-        kept = {partition for partition in subscriber.target if partition[0] in subscriber.topics} & unassigned
-        unassigned -= kept
-        balance.give_all(subscriber.id, kept)
+        kept_partitions = {
+            partition for partition in subscriber.target if partition[0] in subscriber.topics
+        } & unassigned
+        unassigned -= kept_partitions
+        balance.give_all(subscriber.id, kept_partitions)
     for partition in sorted(unassigned):
         if (member := balance.least_loaded(partition[0])) is not None:
             balance.give(member, partition)

@@ -151,7 +151,7 @@ class ConsumerMember:
         taken_partitions: Collection[TopicIdPartition],
         owned: Collection[TopicIdPartition] | None,
     ) -> None:
-        kept = {
+        kept_partitions = {
             partition: assignment_epoch for partition, assignment_epoch in self.assigned.items() if partition in target
         }
         revoked = {
@@ -160,13 +160,13 @@ class ConsumerMember:
             if partition not in target
         }
         if revoked and _may_own_any(owned, revoked):
-            self.assigned, self.revoking = kept, revoked
+            self.assigned, self.revoking = kept_partitions, revoked
             self.state = MemberState.UNREVOKED
             self.previous_epoch = self.epoch
             return
-        missing = target - kept.keys()
+        missing = target - kept_partitions.keys()
         available = {partition for partition in missing if partition not in taken_partitions}
-        self.assigned = kept | dict.fromkeys(sorted(available), epoch)
+        self.assigned = kept_partitions | dict.fromkeys(sorted(available), epoch)
         self.revoking = {}
         self.state = MemberState.STABLE if available == missing else MemberState.UNRELEASED
         self.previous_epoch, self.epoch = self.epoch, epoch

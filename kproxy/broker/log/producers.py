@@ -96,7 +96,7 @@ class ProducerStates:
         if state is None or state.epoch != header.producer_epoch:
             return None
         sequences = header.base_sequence, header.last_sequence
-        return next((sent for sent in state.batches if sent[:2] == sequences), None)
+        return next((sent_batch for sent_batch in state.batches if sent_batch[:2] == sequences), None)
 
     def check(self, header: Header, offset: int) -> None:
         """Raise `ApiError` unless a batch to be written at `offset` continues its producer's sequence and epoch.

@@ -22,7 +22,7 @@ def rows_in_view(session: BrowseSession, view: SessionView) -> list[TransactionR
 def facts(session: BrowseSession, item: TransactionRow) -> Facts:
     """Return labelled facts about a transactional producer."""
     clock = session.clock
-    held = (
+    held_texts = (
         f"{record.topic}[{record.partition}] at {record.last_stable_offset:,} since {clock.time(record.since)} "
         f"({record.records:,} records after it)"
         for record in item.held[:_MAX_ITEMS]
@@ -35,7 +35,7 @@ def facts(session: BrowseSession, item: TransactionRow) -> Facts:
         ("last connection ended", clock.labelled(item.gone_at) if item.gone_at is not None else ""),
         ("partitions", ", ".join(f"{topic}[{partition}]" for topic, partition in item.partitions[:_MAX_ITEMS])),
         ("offsets of groups", ", ".join(item.groups[:_MAX_ITEMS])),
-        ("holds", ", ".join(held)),
+        ("holds", ", ".join(held_texts)),
         ("markers seen", f"{item.markers:,}" if item.markers else ""),
         ("errors", names_and_counts(item.errors)),
     ]

@@ -118,14 +118,16 @@ def _add_wire_fields(detail: FrameDetail, message: Message) -> None:
     line = detail.line
     wire = WireFields(message, topic_names(line).get, partial(fields_at, line.body), partial(decoded_at, line.body))
     detail.fields, detail.error = wire.fields, wire.error
-    hidden = wire.secrets
+    secret_spans = wire.secrets
     if line.body == {} and may_hold_secrets(message):
         # Undecodable frames are withheld; the zeros in their place might decode.
-        hidden = [(message.body_start, len(message.frame))]
+        secret_spans = [(message.body_start, len(message.frame))]
         detail.fields = [view for view in detail.fields if view.name in ("size", "header")]
-        detail.fields.append(FieldView("body", "body", hidden[0], redaction_text(message.frame[message.body_start :])))
+        detail.fields.append(
+            FieldView("body", "body", secret_spans[0], redaction_text(message.frame[message.body_start :]))
+        )
     frame = bytearray(message.frame)
-    for start, end in hidden:
+    for start, end in secret_spans:
         frame[start:end] = bytes(end - start)
     detail.frame = bytes(frame)
 
@@ -136,7 +138,7 @@ def _layout(line: FrameLine) -> tuple[Any, str]:
     if (
         line.api_key is None
         or line.api_version is None
-        or (known := api_layouts(line.api_key, line.api_version)) is None
+        or (layouts := api_layouts(line.api_key, line.api_version)) is None
     ):
         return None, owner
-    return (known.request if isinstance(line, RequestLine) else known.response), owner
+    return (layouts.request if isinstance(line, RequestLine) else layouts.response), owner

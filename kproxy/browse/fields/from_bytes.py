@@ -89,8 +89,8 @@ class WireFields:
                     node.name, field_path, span, kind="tag buffer", count=len(node.children), produce=produce
                 )
             elif node.name == "(redacted)":
-                hidden = redaction_text(self._frame[node.start : node.end])
-                yield FieldView(node.name, path, (node.start, node.end), hidden)
+                redacted_text = redaction_text(self._frame[node.start : node.end])
+                yield FieldView(node.name, path, (node.start, node.end), redacted_text)
             else:
                 yield self._field(node, fields_by_name.get(node.name), field_path, owner)
 

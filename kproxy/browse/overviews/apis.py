@@ -106,11 +106,11 @@ class Apis:
             if version is not None:
                 self._count_response(version, line, row)
             if requests:
-                self.end(requests)
+                self.count_ended(requests)
         elif requests:
-            self.end(requests, unanswered=not isinstance(line, GapLine))
+            self.count_ended(requests, unanswered=not isinstance(line, GapLine))
 
-    def end(self, requests: Collection[int], *, unanswered: bool = False) -> None:
+    def count_ended(self, requests: Collection[int], *, unanswered: bool = False) -> None:
         """Count requests, given their rows, as no longer in flight and, if `unanswered`, as unanswered."""
         for row in requests:
             version = self._in_flight.pop(row, None)

@@ -141,7 +141,7 @@ class MatchCounter:
             elif isinstance(line, OpenLine):
                 self.findings.follow(line)  # later findings need its addresses
         if (state := self._index.state[entry]) in _ENDED:
-            self.apis.end((row,), unanswered=state == RowState.UNANSWERED)
+            self.apis.count_ended((row,), unanswered=state == RowState.UNANSWERED)
         return counted
 
     def _collect_names(self, line: Line) -> None:

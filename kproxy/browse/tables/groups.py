@@ -109,8 +109,8 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
     if view is not None:
         group_facts += facts.facts(session, view)
         group_facts += [
-            ("holds records", f"{member} {held}: {ranges}")
-            for member, held, ranges in facts.held_records(session, view)
+            ("holds records", f"{member} {held_text}: {ranges}")
+            for member, held_text, ranges in facts.held_records(session, view)
         ]
         group_facts.append(("records acknowledged", facts.acknowledged_records(session, view)))
         group_facts += [(_stall_time(stall), f"{stall.text}. {stall.hint}") for stall in view.stalls[:_MAX_SHOWN]]

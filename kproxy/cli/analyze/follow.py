@@ -62,11 +62,11 @@ def _span(args: argparse.Namespace, *, on_terminal: bool) -> Span:
     """Return the windows of the queries. They overlap only `on_terminal`."""
     from kproxy.spark.streaming.queries import Span
 
-    window, late = duration_us("--window", args.window or _WINDOW), duration_us("--late", args.late or _LATE)
+    window, max_delay = duration_us("--window", args.window or _WINDOW), duration_us("--late", args.late or _LATE)
     if window < _MIN_WINDOW_US:
         raise UserError(f"invalid --window {args.window}: use 1s or more, e.g. 1m")
     step = window // _UPDATES_PER_WINDOW
-    return Span(step * _UPDATES_PER_WINDOW, step, late) if on_terminal else Span(window, window, late)
+    return Span(step * _UPDATES_PER_WINDOW, step, max_delay) if on_terminal else Span(window, window, max_delay)
 
 
 def follow_traces(spark: SparkSession, args: argparse.Namespace, selection: LineSelection) -> None:

@@ -95,10 +95,10 @@ class TlsStream:
         Raises:
             ssl.SSLError: The connection can no longer send.
         """
-        sent = 0
+        sent_size = 0
         view = memoryview(plaintext)
-        while sent < len(plaintext):
-            sent += self._object.write(view[sent:])
+        while sent_size < len(plaintext):
+            sent_size += self._object.write(view[sent_size:])
         return self._outgoing.read()
 
     def end(self) -> bytes:

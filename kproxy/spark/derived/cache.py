@@ -20,12 +20,12 @@ _USED_BY: Final[dict[Callable[[DataFrame], DataFrame], frozenset[str]]] = {
 
 
 @contextmanager
-def shared_results(lines: DataFrame, wanted: Iterable[str]) -> Iterator[None]:
-    """Let the `wanted` jobs over `lines` share results within the context; Spark itself recognises them in the plans.
+def shared_results(lines: DataFrame, jobs: Iterable[str]) -> Iterator[None]:
+    """Let the given jobs over `lines` share results within the context; Spark itself recognises them in the plans.
 
     A result is computed when it is first needed, and kept in memory if possible, otherwise on disk.
     """
-    job_names = frozenset(wanted)
+    job_names = frozenset(jobs)
     cached = [compute(with_cluster(lines)).persist() for compute, users in _USED_BY.items() if job_names & users]
     try:
         yield

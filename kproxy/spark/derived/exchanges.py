@@ -8,12 +8,12 @@ from pyspark.sql import functions as F
 _KEY = ["cluster", "connection_id", "correlation_id", "asked_us"]
 
 
-def exchanges(lines: DataFrame, wanted: Column, **extra_columns: Column) -> DataFrame:
-    """Return the requests that match `wanted`, each with its response, except acks=0 requests, which have none.
+def exchanges(lines: DataFrame, condition: Column, **extra_columns: Column) -> DataFrame:
+    """Return the requests that match `condition`, each with its response, except acks=0 requests, which have none.
 
     Args:
         lines: Rows of TABLE. Responses to requests before the first line, or not in the table, are dropped.
-        wanted: A condition on columns that requests and responses have; it holds for both frames of an exchange.
+        condition: A condition on columns that requests and responses have; it holds for both frames of an exchange.
         extra_columns: Further columns of the request, by name. Their values must be orderable.
 
     Returns:
@@ -33,7 +33,7 @@ def exchanges(lines: DataFrame, wanted: Column, **extra_columns: Column) -> Data
         F.get("errors", F.lit(0))["name"].alias("error"),
     )  # fmt: skip
     is_frame = is_request & ~F.col("acks").eqNullSafe(0) | (F.col("kind") == "response")
-    frames = lines.where(wanted & is_frame).select(
+    frames = lines.where(condition & is_frame).select(
         "cluster", "connection_id", "correlation_id", asked_us.alias("asked_us"), "offset", "request_offset",
         F.when(is_request, request).alias("request"), F.when(~is_request, response).alias("answer"),
     )  # fmt: skip

@@ -324,5 +324,5 @@ def _times_text(count: int) -> str:
 
 def _names_text(names: list[str]) -> str:
     hidden_count = len(names) - _MAX_NAMES
-    shown = ", ".join(names[:_MAX_NAMES])
-    return f"{shown} and {hidden_count} more" if hidden_count > 0 else shown
+    shown_names = ", ".join(names[:_MAX_NAMES])
+    return f"{shown_names} and {hidden_count} more" if hidden_count > 0 else shown_names

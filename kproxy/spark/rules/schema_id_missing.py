@@ -32,7 +32,7 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
                                     "ts", "connection_id", F.col("server").alias("broker"),
                                     client_name().alias("client"),
                                     F.coalesce(topic["name"], _topic_name(topic["topic_id"]),
-                                               topic["topic_id"]).alias("topic"), _values(topic).alias("values"),
+                                               topic["topic_id"]).alias("topic"), _record_values(topic).alias("values"),
                                     ) .withColumns({"right": F.size(F.filter(values, _has_id)),
                                     "wrong": F.size(F.filter(values, lambda element: ~_has_id(element))),
                                     }) .groupBy("cluster", "client", "broker", "topic",
@@ -50,7 +50,7 @@ def schema_id_missing(lines: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _values(topic: Column) -> Column:
+def _record_values(topic: Column) -> Column:
     """Return the base64 values of the records in an entry of `topic_data`."""
     batches = F.flatten(F.transform(topic["partition_data"], lambda partition: array_or_empty(partition["records"])))
     records = F.flatten(F.transform(batches, lambda batch: array_or_empty(batch["records"])))

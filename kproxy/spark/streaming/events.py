@@ -71,5 +71,5 @@ class QueryListener(StreamingQueryListener):
 def _micro_batch(progress: StreamingQueryProgress) -> MicroBatch:
     metrics = progress.observedMetrics.get(COUNTS_NAME)
     lines, corrupt, example, until, ahead, file = metrics if metrics is not None else (0, 0, None, None, 0, None)
-    late = sum(state.numRowsDroppedByWatermark for state in progress.stateOperators)
-    return MicroBatch(progress.name or "", lines or 0, corrupt or 0, example, until, late, ahead or 0, file)
+    late_rows = sum(state.numRowsDroppedByWatermark for state in progress.stateOperators)
+    return MicroBatch(progress.name or "", lines or 0, corrupt or 0, example, until, late_rows, ahead or 0, file)

@@ -15,8 +15,8 @@ class StreamWarnings:
         late: How late a line may arrive, as the user wrote it.
     """
 
-    def __init__(self, first: str, late: str) -> None:
-        self._counted_query, self._late_limit = first, late
+    def __init__(self, first: str, max_delay: str) -> None:
+        self._counted_query, self._late_limit = first, max_delay
         self._corrupt = self._reported_corrupt = 0
         self._ahead = self._reported_ahead = 0
         self._late: dict[str, int] = {}

@@ -130,8 +130,8 @@ class GroupsView(OverviewView[GroupRow]):
     def _held_records_text(self, view: GroupView) -> Text:
         """Return the records that each member of a share group holds."""
         text = Text()
-        for member, held, ranges in groups.held_records(self.session, view):
-            text.append(f"{safe(member)} {held}", "bold").append(f"  {safe(ranges)}\n")
+        for member, held_text, ranges in groups.held_records(self.session, view):
+            text.append(f"{safe(member)} {held_text}", "bold").append(f"  {safe(ranges)}\n")
         if acknowledged := groups.acknowledged_records(self.session, view):
             text.append("records acknowledged  ", "dim").append(acknowledged + "\n")
         return text

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dissectors.trackers.triggers import FrameFlags
-from tests.kproxy.stories import Teller, findings
+from tests.kproxy.stories import StoryPlayer, findings
 
 
 def metadata(*brokers: tuple[int, str]) -> str:
@@ -524,11 +524,11 @@ def test_new_producer_epoch_runs_only_the_rules_about_epochs() -> None:
         '"records": [{"is_transactional": true, "producer_id": 9001, "producer_epoch": %d, "base_sequence": %d, '
         '"base_timestamp": 1700000000000, "max_timestamp": 1700000000000, "records": [{}]}]}]}]}\n'
     )
-    teller = Teller()
-    teller.tell(INIT % 0 + produce % (0, 0) + produce % (0, 1))
-    state = teller.inspector._connections[1].connection_state
+    player = StoryPlayer()
+    player.play(INIT % 0 + produce % (0, 0) + produce % (0, 1))
+    state = player.inspector._connections[1].connection_state
     ordinary_flags = state.flags
-    teller.tell(produce % (1, 0))
+    player.play(produce % (1, 0))
     assert state.flags == ordinary_flags | FrameFlags.RAISED
 
 

@@ -12,7 +12,7 @@ from dissectors.trackers.in_flight import InFlight
 from dissectors.trackers.state import ConnectionState, RunState
 from tests.kproxy.capture_results import DATA, findings_of
 from tests.kproxy.frames import request
-from tests.kproxy.stories import Teller, findings
+from tests.kproxy.stories import StoryPlayer, findings
 
 METADATA = '> Metadata v8 {"topics": []}\n'
 FETCH = '> Fetch v11 {"max_wait_ms": 60000, "topics": []}\n'
@@ -325,11 +325,11 @@ def test_long_fetch_delays_requests_only_within_its_wait_time(max_wait_ms: int, 
 
 
 def test_closed_connection_has_no_deadlines() -> None:
-    teller = Teller()
-    teller.tell(METADATA)
-    deadlines = teller.inspector._inspection.run_state.deadlines
+    player = StoryPlayer()
+    player.play(METADATA)
+    deadlines = player.inspector._inspection.run_state.deadlines
     assert len(deadlines) == 2  # one for a late response, one for an overdue one
-    teller.tell("close by=client how=fin")
+    player.play("close by=client how=fin")
     assert len(deadlines) == 0
 
 

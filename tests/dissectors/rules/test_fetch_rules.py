@@ -12,7 +12,7 @@ from dissectors.messages.message import read_request
 from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.state import ConnectionState
 from tests.kproxy.frames import request
-from tests.kproxy.stories import Teller, findings
+from tests.kproxy.stories import StoryPlayer, findings
 
 
 def fetch_request(offset: int = 5, *, version: int = 12, topic: str = "t", **fields: Any) -> str:
@@ -149,11 +149,11 @@ def test_topic_id_is_shown_with_its_known_name() -> None:
 @pytest.mark.parametrize("limit", [0, 1])
 def test_session_with_too_many_partitions_is_not_tracked(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dissectors.trackers.fetch_sessions._MAX_PARTITIONS", limit)
-    teller = Teller()
-    teller.tell(
+    player = StoryPlayer()
+    player.play(
         SESSION_OPENED + session_fetch(1, topics=[{"topic": "u", "partitions": [{"partition": 0, "fetch_offset": 1}]}])
     )
-    [state] = teller.inspector._connections.values()
+    [state] = player.inspector._connections.values()
     connection: ConnectionState = state.connection_state
     fetch = read_request(request("Fetch", 11, {"session_id": 7, "session_epoch": 2}))
     assert connection.state(Fetches).sessions.offsets(RequestReceived(0, 0, 0, fetch)) == {}
@@ -275,9 +275,9 @@ def test_old_redirect_explains_nothing_and_is_forgotten() -> None:
     story += redirect + "+31s\n" + 2 * from_follower(fetch_request() + OUT_OF_RANGE)
     [finding] = findings(story, "S026")
     assert "auto.offset.reset" in (finding.hint or "")
-    teller = Teller()
-    teller.tell(story + "+31s\n" + from_follower(fetch_request() + fetch_response()))
-    assert "S026" not in teller.inspector._inspection.run_state.subscribed
+    player = StoryPlayer()
+    player.play(story + "+31s\n" + from_follower(fetch_request() + fetch_response()))
+    assert "S026" not in player.inspector._inspection.run_state.subscribed
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dissectors.connections.events import Direction
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingLine
 from tests.kproxy.frames import request
-from tests.kproxy.stories import BEGIN, Teller, findings
+from tests.kproxy.stories import BEGIN, StoryPlayer, findings
 
 SHORT_FRAME = "> hex 00 00 00 08 00 12 00 00 00 00 00 2a\n"  # two bytes too few for its client_id
 VALID_FRAME = "> hex 00 00 00 0a 00 12 00 00 00 00 00 2a ff ff\n"
@@ -160,11 +160,11 @@ def test_fetched_decompression_bomb_is_blamed_on_the_client() -> None:
 
 
 def test_closed_connections_leave_no_stall_deadlines() -> None:
-    teller = Teller()
+    player = StoryPlayer()
     for number in range(1, 200):
-        teller.tell(f"{number}> hex 00 00 00 0a\n{number} close")
-    assert not len(teller.inspector._inspection.run_state.deadlines)
-    assert not any(isinstance(line, FindingLine) and line.code == "M005" for line in teller.lines)
+        player.play(f"{number}> hex 00 00 00 0a\n{number} close")
+    assert not len(player.inspector._inspection.run_state.deadlines)
+    assert not any(isinstance(line, FindingLine) and line.code == "M005" for line in player.lines)
 
 
 def test_request_inside_another_is_found_as_the_cause_of_a_wrong_crc() -> None:

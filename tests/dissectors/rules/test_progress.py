@@ -9,7 +9,7 @@ import pytest
 
 from dissectors.records import encode
 from dissectors.trackers.repetitions import MAX_GAP
-from tests.kproxy.stories import Teller, findings
+from tests.kproxy.stories import StoryPlayer, findings
 
 
 def fetch_profiles(
@@ -29,7 +29,7 @@ def batch(base: int, last_delta: int, *values: str, **header: Any) -> dict[str, 
 COMPACTED_TAIL = fetch_profiles(103, batch(96, 12, "a", "b"))
 
 
-def test_consumer_stuck_at_a_compacted_tail_is_told_where_to_continue() -> None:
+def test_message_names_the_next_offset_for_a_consumer_stuck_at_a_compacted_tail() -> None:
     assert not findings(4 * COMPACTED_TAIL, "S061")
     [finding] = findings(9 * COMPACTED_TAIL, "S061")
     assert finding.message == (
@@ -342,12 +342,12 @@ def test_refused_offset_lookup_is_not_taken_for_an_empty_one(code: int, offset: 
 
 
 def test_fetches_are_observed_only_while_a_lookup_is_refused() -> None:
-    teller = Teller()
-    run = teller.inspector._inspection.run_state
+    player = StoryPlayer()
+    run = player.inspector._inspection.run_state
     lookup = '> OffsetFetch v5 {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}\n'
-    teller.tell(lookup + '< {"topics": [{"name": "t", "partitions": [{"error_code": 113}]}]}\n')
+    player.play(lookup + '< {"topics": [{"name": "t", "partitions": [{"error_code": 113}]}]}\n')
     assert "S087" in run.subscribed
-    teller.tell('+31s\n> Fetch v12 {"topics": [{"topic": "u", "partitions": [{"fetch_offset": 1}]}]}\n')
+    player.play('+31s\n> Fetch v12 {"topics": [{"topic": "u", "partitions": [{"fetch_offset": 1}]}]}\n')
     assert "S087" not in run.subscribed
 
 

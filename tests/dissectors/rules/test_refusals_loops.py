@@ -17,7 +17,7 @@ from tests.dissectors.rules.refusal_stories import (
     loop_findings,
     produce_with_error,
 )
-from tests.kproxy.stories import Teller, findings
+from tests.kproxy.stories import StoryPlayer, findings
 
 
 def test_loop_is_reported_once_with_count_and_reason() -> None:
@@ -88,28 +88,28 @@ def test_errors_at_the_first_use_of_a_group_are_not_reported(code: int) -> None:
 
 
 def test_successes_are_observed_only_while_an_api_is_refused() -> None:
-    teller = Teller()
-    run = teller.inspector._inspection.run_state
-    teller.tell(heartbeat(0) + produce_with_error(0))
+    player = StoryPlayer()
+    run = player.inspector._inspection.run_state
+    player.play(heartbeat(0) + produce_with_error(0))
     assert "E002 Produce" not in run.subscribed
-    teller.tell(produce_with_error(19) + heartbeat(0))
+    player.play(produce_with_error(19) + heartbeat(0))
     subscriptions = {subscription for subscription in run.subscribed if subscription.startswith("E002")}
     assert subscriptions == {"E002 Produce"}
-    teller.tell(produce_with_error(0, partition=1))
+    player.play(produce_with_error(0, partition=1))
     assert "E002 Produce" in run.subscribed, "the success of another partition ends nothing"
-    teller.tell(produce_with_error(0))
+    player.play(produce_with_error(0))
     assert "E002 Produce" not in run.subscribed
-    teller.tell(produce_with_error(19) + "+61s\n" + produce_with_error(0, partition=1))
+    player.play(produce_with_error(19) + "+61s\n" + produce_with_error(0, partition=1))
     assert "E002 Produce" not in run.subscribed, "although this partition was refused to the end"
 
 
 def test_response_without_errors_costs_little_after_a_success(monkeypatch: pytest.MonkeyPatch) -> None:
-    teller = Teller()
-    teller.tell(produce_with_error(19) + produce_with_error(0))
+    player = StoryPlayer()
+    player.play(produce_with_error(19) + produce_with_error(0))
     calls = []
     for name in ("refusals", "results", "client_key", "_note_success"):
         monkeypatch.setattr(refused_repeatedly, name, lambda *_, name=name: calls.append(name))
-    teller.tell(5 * produce_with_error(0))
+    player.play(5 * produce_with_error(0))
     assert not calls
 
 

@@ -9,7 +9,7 @@ from dissectors.connections.tls_failures import TlsReason
 from dissectors.trackers.authentication import Authentication, SaslPhase
 from dissectors.trackers.state import ConnectionState
 from kproxy.trace.lines import CloseLine, FindingEntry, FindingLine
-from tests.kproxy.stories import BEGIN, Teller, findings, lines_of_story
+from tests.kproxy.stories import BEGIN, StoryPlayer, findings, lines_of_story
 
 HANDSHAKE = '> SaslHandshake v1 {"mechanism": "%s"}\n< {"mechanisms": ["%s"]}\n'
 PLAIN = HANDSHAKE % ("PLAIN", "PLAIN")
@@ -26,9 +26,9 @@ def severe_codes(story: str) -> list[str]:
 
 def authentication_after(story: str) -> Authentication:
     """Return what is known about connection 1 at the end of a story."""
-    teller = Teller()
-    teller.tell(story)
-    connection: ConnectionState = teller.inspector._connections[1].connection_state
+    player = StoryPlayer()
+    player.play(story)
+    connection: ConnectionState = player.inspector._connections[1].connection_state
     return connection.state(Authentication)
 
 

@@ -10,7 +10,7 @@ from dissectors.trackers.state import ConnectionState, RunState
 from dissectors.trackers.versions import MAX_APIS, MAX_SERVERS, Servers, Versions, client_text, range_text
 from kproxy.inspection.explain import explain
 from kproxy.trace.lines import FindingEntry
-from tests.kproxy.stories import Teller, findings
+from tests.kproxy.stories import StoryPlayer, findings
 
 REQUEST = '> ApiVersions v3 {"client_software_name": "app", "client_software_version": "1"}\n'
 KAFKA_4 = """< {"api_keys": [{"api_key": 0, "max_version": 13}, {"api_key": 1, "min_version": 4, "max_version": 18},
@@ -27,12 +27,12 @@ def version_codes(story: str) -> list[str]:
 @pytest.mark.parametrize(("level", "is_observed"), [(1, True), (2, False)])
 def test_produce_is_observed_only_below_transaction_version_2(level: int, is_observed: bool) -> None:
     feature = {"name": "transaction.version", "max_version_level": level, "min_version_level": level}
-    teller = Teller()
-    teller.tell(
+    player = StoryPlayer()
+    player.play(
         REQUEST + f'< {{"finalized_features_epoch": 7, "finalized_features": [{json.dumps(feature)}], '
         '"api_keys": [{"api_key": 0, "max_version": 12}, {"api_key": 18, "max_version": 4}]}\n'
     )
-    assert ("V015 Produce" in teller.inspector._inspection.run_state.subscribed) is is_observed
+    assert ("V015 Produce" in player.inspector._inspection.run_state.subscribed) is is_observed
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kproxy.live.message_inspection import run_gap
-from tests.kproxy.stories import Teller, findings
+from tests.kproxy.stories import StoryPlayer, findings
 
 PARTITION_TO_ADD = (
     '{"v3_and_below_transactional_id": "pay", "v3_and_below_producer_id": 3, "v3_and_below_producer_epoch": 0, '
@@ -54,19 +54,19 @@ def test_missing_request_may_be_in_skipped_or_lost_frames(code: str, loss: str) 
 
 @pytest.mark.parametrize("code", WAITING_STORIES)
 def test_missing_request_may_be_on_an_unobserved_connection(code: str) -> None:
-    teller = Teller()
-    teller.tell(WAITING_STORIES[code])
-    teller.inspector.lose_connections(run_gap(teller.at, "behind"), at=teller.at)
-    teller.tell("+12s")
-    assert not [line for line in teller.lines if getattr(line, "code", None) == code]
+    player = StoryPlayer()
+    player.play(WAITING_STORIES[code])
+    player.inspector.lose_connections(run_gap(player.at, "behind"), at=player.at)
+    player.play("+12s")
+    assert not [line for line in player.lines if getattr(line, "code", None) == code]
 
 
 @pytest.mark.parametrize(("sample", "is_reported"), [(None, True), (1.0, True), (0.1, False)])
 def test_small_sample_reports_no_missing_requests(sample: float | None, *, is_reported: bool) -> None:
-    teller = Teller()
-    teller.inspector.open(9, "10.0.0.9:50000", "10.0.0.1:9092", at=teller.at, sample=sample)
-    teller.tell(WAITING_STORIES["E006"] + "+12s")
-    assert any(getattr(line, "code", None) == "E006" for line in teller.lines) is is_reported
+    player = StoryPlayer()
+    player.inspector.open(9, "10.0.0.9:50000", "10.0.0.1:9092", at=player.at, sample=sample)
+    player.play(WAITING_STORIES["E006"] + "+12s")
+    assert any(getattr(line, "code", None) == "E006" for line in player.lines) is is_reported
 
 
 def test_undecodable_request_is_not_missing() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from dissectors.connections.events import Direction
 from dissectors.trackers.waits import Wait, WaitKind
-from tests.kproxy.stories import Teller
+from tests.kproxy.stories import StoryPlayer
 
 OTHER_CONNECTION = "open 2 client=10.0.0.101:50002 server=10.0.0.1:9092\n"
 CONNECTION_TO_OTHER_BROKER = "open 2 client=10.0.0.101:50002 server=10.0.0.2:9092\n"
@@ -12,11 +12,11 @@ CONNECTION_TO_OTHER_BROKER = "open 2 client=10.0.0.101:50002 server=10.0.0.2:909
 
 def wait_of_late_request(story: str) -> Wait:
     """Return the wait of the only late request at the end of a story."""
-    teller = Teller()
-    teller.tell(story)
+    player = StoryPlayer()
+    player.play(story)
     [late] = [
         exchange
-        for exchange in teller.inspector.still_waiting(at=teller.at)
+        for exchange in player.inspector.late_responses(at=player.at)
         if exchange.request.connection_id == "story-1"
     ]
     return late.wait
@@ -80,11 +80,11 @@ def test_each_kind_of_wait_has_its_evidence(story: str, kind: WaitKind, text: st
 
 
 def test_partial_response_explains_the_wait() -> None:
-    teller = Teller()
-    teller.tell("> Metadata v12")
-    teller.lines += teller.inspector.data(1, Direction.RESPONSE, bytes.fromhex("00000064 00000001 00"), at=teller.at)
-    teller.tell("+6s")
-    [exchange] = teller.inspector.still_waiting(at=teller.at)
+    player = StoryPlayer()
+    player.play("> Metadata v12")
+    player.lines += player.inspector.data(1, Direction.RESPONSE, bytes.fromhex("00000064 00000001 00"), at=player.at)
+    player.play("+6s")
+    [exchange] = player.inspector.late_responses(at=player.at)
     assert exchange.wait.kind is WaitKind.PARTIAL
     assert exchange.wait.text.startswith("9 bytes of a response of 104 have arrived")
 

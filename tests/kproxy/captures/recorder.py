@@ -10,7 +10,7 @@ from kproxy.capture import Packet
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import Line
 from tests.kproxy.capture.packets import ACK, FIN_ACK, RST_ACK, SYN, SYN_ACK, ethernet, ipv4, packet, pcap, tcp
-from tests.kproxy.stories import Teller
+from tests.kproxy.stories import StoryPlayer
 
 
 @dataclass
@@ -109,7 +109,7 @@ class Recorder(Inspector):
 def record_story(story: str) -> bytes:
     """Return the capture file of a story; the same story always yields the same bytes."""
     recorder = Recorder()
-    Teller(recorder).tell(story)
+    StoryPlayer(recorder).play(story)
     return pcap(recorder.packets)
 
 

@@ -22,7 +22,7 @@ from kproxy.trace.lines import (
 )
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import framed, request
-from tests.kproxy.stories import Teller
+from tests.kproxy.stories import StoryPlayer
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data" / "pcap"
@@ -266,9 +266,9 @@ def test_secrets_are_zeroed_in_the_bytes_of_a_finding(kproxy: Run) -> None:
 def test_secrets_next_to_a_finding_are_zeroed() -> None:
     frame = request("SaslAuthenticate", 0, {"auth_bytes": b"\0alice\0hunter2"}, client_id="app")
     frame = frame.replace(b"app", b"ap\xff")  # not UTF-8, which is a finding, and the token follows immediately
-    teller = Teller(Inspector("story", excerpts=True))
-    teller.tell(f"> hex {frame.hex()}")
-    entries = [finding for line in teller.lines for finding in getattr(line, "findings", ())]
+    player = StoryPlayer(Inspector("story", excerpts=True))
+    player.play(f"> hex {frame.hex()}")
+    entries = [finding for line in player.lines for finding in getattr(line, "findings", ())]
     [excerpt] = [finding_entry.excerpt for finding_entry in entries if finding_entry.code == "L023"]
     assert excerpt is not None
     assert bytes.fromhex(excerpt.hex) == frame.replace(b"\0alice\0hunter2", bytes(14))
@@ -276,9 +276,9 @@ def test_secrets_next_to_a_finding_are_zeroed() -> None:
 
 def test_trace_has_excerpts_at_full_detail_except_for_undecoded_frames() -> None:
     def excerpts(detail: Detail, frame: bytes) -> list[object]:
-        teller = Teller(Inspector("story", detail))
-        teller.tell(f"> Metadata v0 {{}}\n> hex {frame.hex()}")
-        return [finding.excerpt for line in teller.lines if isinstance(line, RequestLine) for finding in line.findings]
+        player = StoryPlayer(Inspector("story", detail))
+        player.play(f"> Metadata v0 {{}}\n> hex {frame.hex()}")
+        return [finding.excerpt for line in player.lines if isinstance(line, RequestLine) for finding in line.findings]
 
     assert any(excerpts(Detail.FULL, TRAILING))
     assert not any(excerpts(Detail.SUMMARY, TRAILING))
@@ -288,9 +288,9 @@ def test_trace_has_excerpts_at_full_detail_except_for_undecoded_frames() -> None
 
 
 def test_unmatched_response_shows_its_header() -> None:
-    teller = Teller(Inspector("story", excerpts=True))
-    teller.tell("< #99 as ApiVersions v0 {}")
-    [entry] = [finding for line in teller.lines for finding in getattr(line, "findings", ()) if finding.code == "C001"]
+    player = StoryPlayer(Inspector("story", excerpts=True))
+    player.play("< #99 as ApiVersions v0 {}")
+    [entry] = [finding for line in player.lines for finding in getattr(line, "findings", ()) if finding.code == "C001"]
     assert entry.span == (4, 8)
     assert entry.excerpt is not None
     assert entry.excerpt.hex == "0000000a00000063"

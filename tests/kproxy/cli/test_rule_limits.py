@@ -20,7 +20,7 @@ from kproxy.outputs.rulebook import entries
 from kproxy.proxy.tap_messages import Hello
 from kproxy.trace.lines import Detail, FindingLine
 from tests.kproxy.cli.conftest import Run
-from tests.kproxy.stories import Teller
+from tests.kproxy.stories import StoryPlayer
 
 
 def test_parses_limits_with_units() -> None:
@@ -119,9 +119,9 @@ WAITS = """
 
 
 def finding_codes(inspector: Inspector) -> list[str]:
-    teller = Teller(inspector)
-    teller.tell(WAITS)
-    return [line.code for line in teller.lines if isinstance(line, FindingLine)]
+    player = StoryPlayer(inspector)
+    player.play(WAITS)
+    return [line.code for line in player.lines if isinstance(line, FindingLine)]
 
 
 def test_limit_decides_whether_a_wait_is_reported() -> None:

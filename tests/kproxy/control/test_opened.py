@@ -105,7 +105,7 @@ def test_failed_start_leaves_no_socket(tmp_path: Path, sockets: Path, broker: Br
 
 
 @pytest.mark.slow
-def test_viewers_are_told_that_the_inspector_failed(tmp_path: Path, sockets: Path, broker: Broker) -> None:
+def test_viewers_get_a_message_that_the_inspector_failed(tmp_path: Path, sockets: Path, broker: Broker) -> None:
     upstream = "--upstream", f"127.0.0.1:{broker.port}", "-q"
     program = ["-c", FAILING.replace("DIVISOR", "20")]
     with running_proxy(tmp_path, *upstream, program=program) as proxy:

@@ -90,7 +90,7 @@ def test_requests_are_split_at_newlines(ends: ConnectionEnds) -> None:
     assert ends.requests == [b'{"do":"a"}', b'{"do":"b"}', b'{"do":"c"}']
 
 
-def test_slow_viewer_misses_whole_lines_and_is_told_their_number(ends: ConnectionEnds) -> None:
+def test_slow_viewer_misses_whole_lines_and_gets_their_number(ends: ConnectionEnds) -> None:
     ends.viewer.is_watching = True
     for number in range(5000):  # about five times the buffer size
         ends.viewer.put(line(number))

@@ -31,7 +31,7 @@ from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import request, response
 from tests.kproxy.html.pages import ParsedPage, page_of
 from tests.kproxy.stories import lines_of_story
-from tests.kproxy.transactions.told_transactions import STORY
+from tests.kproxy.transactions.transaction_story import STORY
 
 _BUG = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
 _STORY = Path(__file__).parents[3] / "captures" / "fetch-v11-records-with-int32-lengths.pcap.gz"

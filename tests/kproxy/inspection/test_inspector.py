@@ -21,7 +21,7 @@ from kproxy.trace.lines import (
     TopicEntry,
 )
 from tests.kproxy.frames import framed, request, response
-from tests.kproxy.stories import Teller
+from tests.kproxy.stories import StoryPlayer
 
 NS_PER_MS = 1_000_000
 AT = 1_700_000_000_000_000_000
@@ -306,7 +306,7 @@ def test_nothing_is_late_as_long_as_the_inspector_is_behind() -> None:
     session.client_sends(request("Metadata", 1, {}, correlation_id=1))
     session.inspector.is_behind = True
     assert session.inspector.tick(at=AT + 40_000 * NS_PER_MS) == []
-    assert list(session.inspector.still_waiting(at=AT + 40_000 * NS_PER_MS)) == []
+    assert list(session.inspector.late_responses(at=AT + 40_000 * NS_PER_MS)) == []
     session.inspector.lose(5, Direction.RESPONSE, 90, at=AT + 40_000 * NS_PER_MS, reason=INSPECTOR_WAS_BEHIND, frames=1)
     session.inspector.is_behind = False
     assert session.inspector.tick(at=AT + 80_000 * NS_PER_MS) == []
@@ -368,8 +368,8 @@ def test_uninspected_request_is_not_listed_as_waiting() -> None:
 def test_sync_group_response_has_the_assigned_partitions(version: int) -> None:
     protocol = '"protocol_type": "consumer", ' if version >= 5 else ""
     assigned = '{"topic": "orders", "partitions": [0, 2]}, {"topic": "audit", "partitions": [1]}'
-    teller = Teller()
-    teller.tell(f"""
+    player = StoryPlayer()
+    player.play(f"""
 > SyncGroup v{version} {{"group_id": "g", "generation_id": 1, "member_id": "a"}}
 < {{{protocol}"assignment": {{"type": "ConsumerProtocolAssignment", "version": 1,
   "data": {{"assigned_partitions": [{assigned}]}}}}}}
@@ -378,7 +378,7 @@ def test_sync_group_response_has_the_assigned_partitions(version: int) -> None:
 > SyncGroup v{version} {{"group_id": "other", "generation_id": 1, "member_id": "a"}}
 < {{"assignment": "00 ff 07"}}
 """)
-    responses = [line for line in teller.lines if isinstance(line, ResponseLine)]
+    responses = [line for line in player.lines if isinstance(line, ResponseLine)]
     assert [(topic.topic, topic.partitions) for topic in responses[0].topics] == [("orders", [0, 2]), ("audit", [1])]
     assert not responses[1].topics
     assert not responses[2].topics

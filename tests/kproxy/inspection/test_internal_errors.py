@@ -28,7 +28,7 @@ from kproxy.trace.encoding import ColumnReader, append_line, append_lines
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, Line, RequestLine, ResponseLine
 from kproxy.verdict.causes import Causes
 from tests.kproxy.frames import request
-from tests.kproxy.stories import Teller
+from tests.kproxy.stories import StoryPlayer
 
 ROOT = Path(__file__).parents[3]
 CAPTURE = ROOT / "tests" / "data" / "pcap" / "kcat-4.3.1.pcap.gz"
@@ -92,9 +92,9 @@ def is_heartbeat(message: Any, *_: object) -> bool:
 
 
 def inspect_story(story: str) -> list[Line]:
-    teller = Teller(Inspector("story"))
-    teller.tell(story)
-    return teller.lines
+    player = StoryPlayer(Inspector("story"))
+    player.play(story)
+    return player.lines
 
 
 @pytest.mark.parametrize("break_part", [break_decoder, break_rule, break_tracker, break_line])

@@ -9,7 +9,7 @@ import pytest
 
 from kproxy.trace.lines import CloseLine, FindingLine, Line, RequestLine, ResponseLine
 from tests.kproxy.capture_results import DATA, lines_of
-from tests.kproxy.stories import Teller, lines_of_story
+from tests.kproxy.stories import StoryPlayer, lines_of_story
 
 HANDSHAKE = '> SaslHandshake v%d {"mechanism": "%s"}\n< {"mechanisms": ["%s"]}\n'
 METADATA = '> Metadata v9 {"topics": null}\n< {}\n'
@@ -117,12 +117,12 @@ def test_delegation_token_login_has_the_principal_of_the_known_owner() -> None:
     token_message = b"n,,n=token-1,r=ab,tokenauth=true"
     token_login = login("SCRAM-SHA-256", token_message, *SCRAM[1:])
     assert principals(lines_of_story(token_login))[-1] is None
-    teller = Teller()
-    teller.tell(
+    player = StoryPlayer()
+    player.play(
         '2> CreateDelegationToken v1\n2< {"principal_type": "User", "principal_name": "dora", "token_id": "token-1"}'
     )
-    teller.tell(token_login)
-    assert principals(teller.lines)[-1] == "User:dora"
+    player.play(token_login)
+    assert principals(player.lines)[-1] == "User:dora"
 
 
 @pytest.mark.parametrize(

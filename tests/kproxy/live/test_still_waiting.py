@@ -13,19 +13,19 @@ from kproxy.proxy import tap_messages
 from kproxy.trace.lines import Detail
 from kproxy.trace.timestamps import timestamp
 from tests.kproxy.frames import request, response
-from tests.kproxy.stories import BEGIN, Teller
+from tests.kproxy.stories import BEGIN, StoryPlayer
 
 SECOND = 1_000_000_000
 
 
 def late_mentions(story: str, seconds: int = 0) -> list[tuple[int, str, int, int]]:
     """Return the second after the story, API, wait in seconds and number of other requests of each mention."""
-    teller = Teller()
-    teller.tell(story)
+    player = StoryPlayer()
+    player.play(story)
     mentions: list[tuple[int, str, int, int]] = []
     for second in range(1, seconds + 1):
-        teller.tell("+1s")
-        waiting_responses = teller.inspector.still_waiting(at=teller.at)
+        player.play("+1s")
+        waiting_responses = player.inspector.late_responses(at=player.at)
         mentions += [
             (second, waiting_response.request.api or "?", waiting_response.seconds, waiting_response.others)
             for waiting_response in waiting_responses
@@ -82,16 +82,16 @@ def test_late_response_ends_the_wait_of_an_unanswered_request() -> None:
 
 
 def test_mentions_the_next_request_of_a_connection_at_the_same_step() -> None:
-    teller = Teller()
+    player = StoryPlayer()
     apis = []
     for story in ("> Metadata v12\n> ListGroups v2\n+6s", "< {}\n+6s"):
-        teller.tell(story)
-        apis += [exchange.request.api for exchange in teller.inspector.still_waiting(at=teller.at)]
+        player.play(story)
+        apis += [exchange.request.api for exchange in player.inspector.late_responses(at=player.at)]
     assert apis == ["Metadata", "ListGroups"]
 
 
 def test_new_viewer_gets_all_requests_that_are_still_waiting() -> None:
-    teller = Teller()
+    player = StoryPlayer()
     apis = []
     for story, is_new_viewer in (
         ("> Metadata v12\n+6s", True),
@@ -99,11 +99,11 @@ def test_new_viewer_gets_all_requests_that_are_still_waiting() -> None:
         ("2> ListGroups v2\n+6s", True),
         ("< {}", True),
     ):
-        teller.tell(story)
+        player.play(story)
         apis.append(
             [
                 exchange.request.api
-                for exchange in teller.inspector.still_waiting(at=teller.at, repeat_reported=is_new_viewer)
+                for exchange in player.inspector.late_responses(at=player.at, repeat_reported=is_new_viewer)
             ]
         )
     assert apis == [[], ["Metadata"], ["Metadata"], []]

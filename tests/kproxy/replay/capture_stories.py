@@ -10,13 +10,13 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.replay.exchange import ReplayedExchange, Replayer
 from kproxy.replay.steps import Action, CapturedExchange, Step, steps_of
 from kproxy.trace.lines import Detail, Line
-from tests.kproxy.stories import Teller
+from tests.kproxy.stories import StoryPlayer
 
 
 def lines(story: str) -> list[Line]:
-    teller = Teller(Inspector("story", Detail.RAW))
-    teller.tell(story)
-    return teller.lines
+    player = StoryPlayer(Inspector("story", Detail.RAW))
+    player.play(story)
+    return player.lines
 
 
 def steps(story: str, wanted_lines: Callable[[Line], bool] | None = None) -> list[Step]:

@@ -7,7 +7,7 @@ import pytest
 from kproxy.shares import HeldRecords, SharesOverview
 from kproxy.trace.lines import AcknowledgedEntry, AcquiredEntry, ResponseLine
 from kproxy.trace.timestamps import nanoseconds
-from tests.kproxy.stories import Teller
+from tests.kproxy.stories import StoryPlayer
 
 SECOND = 1_000_000_000
 TOPIC = "iQ2TY3LnUY29Lbs4b27PzA"
@@ -36,11 +36,11 @@ def acknowledgement_batch(first: int, last: int, *types: int) -> str:
 
 
 def overview_of(story: str) -> tuple[SharesOverview, int, list[ResponseLine]]:
-    teller, overview = Teller(), SharesOverview()
-    teller.tell(METADATA + story)
-    for line in teller.lines:
+    player, overview = StoryPlayer(), SharesOverview()
+    player.play(METADATA + story)
+    for line in player.lines:
         overview.observe(line, nanoseconds(line.ts))
-    return overview, teller.at, [line for line in teller.lines if isinstance(line, ResponseLine)]
+    return overview, player.at, [line for line in player.lines if isinstance(line, ResponseLine)]
 
 
 def held_at_end(story: str) -> dict[str, list[tuple[int, int, int]]]:

@@ -39,5 +39,5 @@ def test_times_are_shown_in_utc_and_local_time(ts: str, utc: str, local: str) ->
 @pytest.mark.usefixtures("new_york")
 @pytest.mark.parametrize("ts", ["9999-99-99T00:00:00.000000Z", "0001-01-01T00:00:00.000000Z", "x"])
 def test_invalid_time_is_shown_unchanged(ts: str) -> None:
-    assert TimeDisplay(is_local=True).text(ts) == f"{ts[:10]} {ts[11:23]}"
+    assert TimeDisplay(is_local=True).date_and_time(ts) == f"{ts[:10]} {ts[11:23]}"
     assert TimeDisplay(is_local=True).label(ts) == "UTC"

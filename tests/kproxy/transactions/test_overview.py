@@ -12,7 +12,7 @@ from kproxy.transactions.rows import TransactionStatus
 from kproxy.transactions.timeline import GLYPHS, LEGEND, drawing
 from tests.kproxy.browse.sample_overviews import feed
 from tests.kproxy.stories import lines_of_story
-from tests.kproxy.transactions.told_transactions import STORY, batch, begin, end, init, read, write
+from tests.kproxy.transactions.transaction_story import STORY, batch, begin, end, init, read, write
 
 SECOND = 1_000_000_000
 

@@ -18,7 +18,7 @@ from kproxy.tui.timeline import Timeline
 from tests.kproxy.browse.sessions import finding, request, response, session_of, session_of_capture
 from tests.kproxy.capture_results import DATA
 from tests.kproxy.stories import lines_of_story
-from tests.kproxy.transactions.told_transactions import STORY
+from tests.kproxy.transactions.transaction_story import STORY
 from tests.kproxy.tui.screens import (
     SIZES,
     assert_matches_snapshot,

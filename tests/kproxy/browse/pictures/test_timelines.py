@@ -7,7 +7,7 @@ from kproxy.filters import parse
 from tests.kproxy.browse.sessions import session_of, session_of_capture
 from tests.kproxy.capture_results import DATA
 from tests.kproxy.stories import lines_of_story
-from tests.kproxy.transactions.told_transactions import STORY
+from tests.kproxy.transactions.transaction_story import STORY
 
 
 def test_each_transaction_is_a_span_that_links_to_its_first_frame() -> None:

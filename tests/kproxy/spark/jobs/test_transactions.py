@@ -16,7 +16,7 @@ from tests.kproxy.browse.sample_overviews import feed
 from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.spark.sample_lines import table
 from tests.kproxy.stories import lines_of_story
-from tests.kproxy.transactions.told_transactions import STORY, batch, begin, end, init, read, write
+from tests.kproxy.transactions.transaction_story import STORY, batch, begin, end, init, read, write
 
 FIELDS = ("transactional_id", "producer_id", "producer_epoch", "outcome", "partitions", "records", "version")
 
