@@ -24,7 +24,7 @@ from kproxy.cli.overview import overview
 from kproxy.errors import INTERRUPTED, USAGE, UserError
 from kproxy.escaping import terminal
 from kproxy.outputs import exit_statuses, streams
-from kproxy.outputs.stderr import say, warn
+from kproxy.outputs.stderr import print_message, warn
 from kproxy.version import __version__
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         warn(str(error))
         for line in error.lines:
-            say(line)
+            print_message(line)
         return error.status
     except BrokenPipeError:  # the reader of the output has closed the pipe (`| head`)
         streams.discard_output()
@@ -108,7 +108,7 @@ class _Parser(argparse.ArgumentParser):
         (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        unknown = self._unknown_option(message) or _unknown_command(message)
+        unknown = self._unknown_option(message) or _parse_unknown_command(message)
         if unknown is None:
             self.exit(USAGE, f"kproxy: {terminal(message)}; see {self.help_command}\n")
         from kproxy.filters.errors import nearest
@@ -173,7 +173,7 @@ class _CommandParser(_Parser):
         return parsed, remaining
 
 
-def _unknown_command(message: str) -> _Unknown | None:
+def _parse_unknown_command(message: str) -> _Unknown | None:
     match = re.match(r"argument (COMMAND|ACTION): invalid choice: '(.*?)' \(choose from (.*)\)", message)
     return (match[1].lower(), match[2], re.findall(r"[\w-]+", match[3])) if match else None
 

@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     create = actions.add_parser("create", help="make a CA and a certificate for host names")
-    _add_directory(create)
+    _add_directory_argument(create)
     create.add_argument(
         "--host", action="append", metavar="NAME",
         help="a host name, wildcard or IP address for the certificate; repeat for several (default: localhost, "
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     create.add_argument("--days", type=int, default=_DAYS, help="how long both are valid (default: %(default)s)")
     export = actions.add_parser("export", help="print the CA certificate, with instructions for clients")
-    _add_directory(export)
+    _add_directory_argument(export)
     options.set_completion(
         export.add_argument("--output", type=Path, metavar="FILE", help="save the certificate to this new file"),
         options.FILE,
@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
 
 
-def _add_directory(parser: argparse.ArgumentParser) -> None:
+def _add_directory_argument(parser: argparse.ArgumentParser) -> None:
     options.set_completion(
         parser.add_argument(
             "directory",

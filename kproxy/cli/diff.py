@@ -57,8 +57,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print a JSON line per difference, then the summary")
     options.set_completion(output.add_argument("--html", metavar="FILE", help="also write an HTML page"), options.FILE)
-    options.add_selection(parser)
-    options.add_capture(parser)
+    options.add_selection_options(parser)
+    options.add_capture_options(parser)
     client_options.configure(parser)
     parser.epilog = _EXAMPLES
 

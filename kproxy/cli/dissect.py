@@ -12,7 +12,7 @@ from kproxy.cli import options, payload_options
 from kproxy.cli.combinations import first_given, refuse
 from kproxy.cli.dissect_input import dissect_input, output_of
 from kproxy.errors import CLEAN, FINDINGS, NOTHING, USAGE, UserError
-from kproxy.outputs.stderr import say, warn
+from kproxy.outputs.stderr import print_message, warn
 
 HELP = "decode captures (pcap, pcapng) and traces"
 
@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-j", "--jobs", type=int, default=1, metavar="N",
         help="read several files at the same time, in up to N processes (with --json or --fields)",
     )  # fmt: skip
-    options.add_capture(parser)
+    options.add_capture_options(parser)
     parser.add_argument(
         "--detail", choices=("summary", "full", "raw"), default="summary",
         help="what to keep of each frame: a summary (default), also its decoded body, or also its raw bytes",
@@ -65,7 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     # For viewers, which need the bytes of each frame at any detail.
     parser.add_argument("--frames", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("-v", "--verbose", action="store_true", help="print the fields of each frame")
-    options.add_local_time(parser)
+    options.add_local_time_option(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print only findings and gaps")
     parser.add_argument(
         "--findings", action="store_true", help="print only findings: each root cause once, with a count"
@@ -81,9 +81,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="write a self-contained HTML page to standard output, e.g. to attach to an issue",
     )
     payload_options.configure(parser)
-    options.add_selection(parser)
-    options.add_limits(parser)
-    options.add_fail_on(parser)
+    options.add_selection_options(parser)
+    options.add_limit_option(parser)
+    options.add_fail_on_option(parser)
     parser.epilog = _EXAMPLES
 
 
@@ -137,7 +137,7 @@ def run(args: argparse.Namespace) -> int:
             summary.show(console, files=len(inputs))
     is_report = args.findings and not args.json and args.format in (None, "text")
     if (has_no_frames or args.findings) and not is_report:
-        say(f"kproxy: {output.analysed.sentence}")
+        print_message(f"kproxy: {output.analysed.sentence}")
     return USAGE if output.analysed.unreadable else NOTHING if has_no_frames and status == CLEAN else status
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kproxy.cli import options, payload_options
 from kproxy.cli.combinations import refuse
 from kproxy.errors import CLEAN, FINDINGS, USAGE, UserError
-from kproxy.outputs.stderr import say, warn
+from kproxy.outputs.stderr import print_message, warn
 
 if TYPE_CHECKING:
     from dissectors.failures import Failure
@@ -52,8 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--json", action="store_true", help="print JSON; with '-', also accepts JSON Lines and answers each line"
     )
     payload_options.configure(parser, masks=False)
-    options.add_selection(parser)
-    options.add_fail_on(parser)
+    options.add_selection_options(parser)
+    options.add_fail_on_option(parser)
     parser.epilog = _EXAMPLES
 
 
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         ]
     if not args.json:
         for note in notes:
-            say(f"note: {note}")
+            print_message(f"note: {note}")
     status = FINDINGS if problems and selection.fails("error") else CLEAN
     for number, (frame, request) in enumerate(frames):
         if number and not args.json:
@@ -213,7 +213,7 @@ def _explain(frame: bytes, answered_request: AnsweredRequest, *, missing: bool) 
         sentence = f"a response does not name its API: pass --request HEX, or {names}{more_text}"
         if missing or not is_request(frame):
             raise UserError(f"this is not a request, and {sentence}")
-        say(f"note: decoded as a request; if it is a response, {sentence}")
+        print_message(f"note: decoded as a request; if it is a response, {sentence}")
     return explanation
 
 

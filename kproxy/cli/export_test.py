@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)"),
         options.FILE,
     )
-    options.add_capture(parser)
+    options.add_capture_options(parser)
     parser.epilog = _EXAMPLES
 
 

@@ -35,7 +35,7 @@ def set_completion(action: argparse.Action, completion: dict[str, str | dict[str
     action.complete = completion  # type: ignore[attr-defined]  # shtab reads this attribute
 
 
-def add_selection(parser: OptionGroup) -> None:
+def add_selection_options(parser: OptionGroup) -> None:
     """Declare the options that select findings."""
     parser.add_argument(
         "--select", metavar="CODES", action="append", default=[],
@@ -44,7 +44,7 @@ def add_selection(parser: OptionGroup) -> None:
     parser.add_argument("--ignore", metavar="CODES", action="append", default=[], help="hide these findings")
 
 
-def add_limits(parser: OptionGroup) -> None:
+def add_limit_option(parser: OptionGroup) -> None:
     """Declare the option that sets limits of rules."""
     parser.add_argument(
         "--rule", metavar="CODE:LIMIT=VALUE", action="append", default=[],
@@ -53,7 +53,7 @@ def add_limits(parser: OptionGroup) -> None:
 
 
 def limits_of(args: argparse.Namespace) -> Values:
-    """Return the limits given with the option of `add_limits`.
+    """Return the limits given with the option of `add_limit_option`.
 
     Raises:
         UserError: A rule, limit or value is invalid.
@@ -65,7 +65,7 @@ def limits_of(args: argparse.Namespace) -> Values:
     return parse_limits(args.rule)
 
 
-def add_fail_on(parser: OptionGroup, default: str = "error") -> None:
+def add_fail_on_option(parser: OptionGroup, default: str = "error") -> None:
     """Declare the option that sets which findings make the command fail."""
     parser.add_argument(
         "--fail-on", choices=("info", "warning", "error", "never"),
@@ -74,7 +74,7 @@ def add_fail_on(parser: OptionGroup, default: str = "error") -> None:
 
 
 def selection_of(args: argparse.Namespace, fail_on: str = "error") -> Selection:
-    """Return the selection made by the options of `add_selection` and `add_fail_on`; `fail_on` is the default.
+    """Return the selection by the options of `add_selection_options` and `add_fail_on_option`; `fail_on` is the default.
 
     Raises:
         UserError: A code or rule name is unknown.
@@ -84,12 +84,12 @@ def selection_of(args: argparse.Namespace, fail_on: str = "error") -> Selection:
     return Selection(args.select, args.ignore, args.fail_on or fail_on)
 
 
-def add_local_time(parser: OptionGroup) -> None:
+def add_local_time_option(parser: OptionGroup) -> None:
     """Declare --local-time."""
     parser.add_argument("--local-time", action="store_true", help="show times in the local time zone (TZ), not in UTC")
 
 
-def add_capture(parser: OptionGroup) -> None:
+def add_capture_options(parser: OptionGroup) -> None:
     """Declare the options for reading captures."""
     parser.add_argument(
         "--port", type=int, action="append", default=[], metavar="N",

@@ -49,22 +49,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def declare(parser: options.OptionGroup) -> None:
     """Declare the options that can also be set in a configuration file."""
-    group = add_relay(parser)
+    group = add_relay_options(parser)
     group.add_argument("--json", action="store_true", help="print trace lines (JSON) instead of text")
     group.add_argument(
         "-f", "--filter", metavar="FILTER", help="print only matching lines; the trace still gets every line"
     )
     group.add_argument("-v", "--verbose", action="store_true", help="print the fields of each frame")
-    options.add_local_time(group)
+    options.add_local_time_option(group)
     group.add_argument("-q", "--quiet", action="store_true", help="print only findings and gaps")
-    options.add_selection(group)
-    options.add_limits(group)
-    options.add_fail_on(group, "never")
+    options.add_selection_options(group)
+    options.add_limit_option(group)
+    options.add_fail_on_option(group, "never")
     payload_options.configure(parser)
     broker_options.configure(parser)
 
 
-def add_relay(parser: options.OptionGroup) -> options.OptionGroup:
+def add_relay_options(parser: options.OptionGroup) -> options.OptionGroup:
     """Declare the options of the relay and its trace; return their group."""
     group = parser.add_argument_group("relay")
     group.add_argument(

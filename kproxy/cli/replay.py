@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-f", "--filter", metavar="FILTER", help="send only matching requests, e.g. 'api!=DeleteTopics'"
     )
     parser.add_argument("--json", action="store_true", help="print a JSON line per request, then one with the summary")
-    options.add_capture(parser)
+    options.add_capture_options(parser)
     client_options.configure(parser)
     parser.epilog = _EXAMPLES
 

@@ -81,8 +81,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--client-id", metavar="ID", default="kproxy", help="the client id in the header (default: %(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="print a JSON line per request, with its response")
-    options.add_selection(parser)
-    options.add_fail_on(parser)
+    options.add_selection_options(parser)
+    options.add_fail_on_option(parser)
     client_options.configure(parser)
     parser.epilog = _EXAMPLES
 

@@ -43,14 +43,14 @@ _AS_TEXT = "use kproxy dissect for text output"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_sources(parser)
-    add_views(parser)
-    add_capture(parser)
-    add_proxy(parser)
+    add_source_argument(parser)
+    add_view_options(parser)
+    add_capture_options(parser)
+    add_proxy_options(parser)
     parser.epilog = _EXAMPLES
 
 
-def add_sources(parser: options.OptionGroup) -> None:
+def add_source_argument(parser: options.OptionGroup) -> None:
     """Declare the argument for what to show."""
     options.set_completion(parser.add_argument(
         "sources", nargs="*", metavar="SOURCE",
@@ -59,14 +59,14 @@ def add_sources(parser: options.OptionGroup) -> None:
     ), options.FILE)  # fmt: skip
 
 
-def add_views(parser: options.OptionGroup) -> None:
+def add_view_options(parser: options.OptionGroup) -> None:
     """Declare the options that concern the view."""
-    add_rows(parser)
-    options.add_local_time(parser)
+    add_row_options(parser)
+    options.add_local_time_option(parser)
     parser.add_argument("--theme", metavar="NAME", help="color theme; an unknown name lists all themes")
 
 
-def add_rows(parser: options.OptionGroup) -> None:
+def add_row_options(parser: options.OptionGroup) -> None:
     """Declare the options that choose rows and limit them."""
     parser.add_argument("-f", "--filter", metavar="FILTER", help="show only matching rows, e.g. 'error!=0' (key: /)")
     parser.add_argument(
@@ -75,21 +75,21 @@ def add_rows(parser: options.OptionGroup) -> None:
     )  # fmt: skip
 
 
-def add_capture(parser: options.OptionGroup) -> None:
+def add_capture_options(parser: options.OptionGroup) -> None:
     """Declare the options for reading captures."""
-    options.add_capture(parser)
-    add_inspection(parser)
+    options.add_capture_options(parser)
+    add_inspection_options(parser)
 
 
-def add_inspection(parser: options.OptionGroup) -> None:
+def add_inspection_options(parser: options.OptionGroup) -> None:
     """Declare the options for inspecting a capture or the traffic of a child proxy."""
-    options.add_limits(parser)
+    options.add_limit_option(parser)
     payload_options.configure(parser)
 
 
-def add_proxy(parser: options.OptionGroup) -> None:
+def add_proxy_options(parser: options.OptionGroup) -> None:
     """Declare the options of a child proxy."""
-    relay.add_relay(parser)
+    relay.add_relay_options(parser)
     broker_options.configure(parser)
 
 
@@ -188,7 +188,7 @@ def _open(
     proxy = start_child_proxy(args, on_message)
     if proxy is not None:
         return ChildProxySource(proxy, keep=args.keep)
-    capture = command_line.options_of(args, add_capture)
+    capture = command_line.options_of(args, add_capture_options)
     try:
         return open_source(args.sources, capture, keep=args.keep, reads_keys=reads_keys)
     except AmbiguousSourceError as error:
@@ -227,7 +227,7 @@ def start_child_proxy(
     Raises:
         UserError: The proxy cannot be started, or options cannot be combined.
     """
-    proxy_options = command_line.options_of(args, add_proxy)
+    proxy_options = command_line.options_of(args, add_proxy_options)
     if not proxy_options:
         return None
     if not args.listen:
@@ -238,7 +238,7 @@ def start_child_proxy(
         raise UserError("--no-control cannot be used here: the view reads the proxy's control socket")
     refuse(args, ("port", "keylog"), "is for captures, and this starts a proxy: leave it out")
     payload_options.check_filter(args)
-    proxy_options += command_line.options_of(args, add_inspection)
+    proxy_options += command_line.options_of(args, add_inspection_options)
     from kproxy.browse.sources.child_proxy import ChildProxy
     from kproxy.control.protocol import ControlError
 

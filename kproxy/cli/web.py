@@ -36,10 +36,10 @@ _PORT = "8092"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    tui.add_sources(parser)
-    tui.add_rows(parser)
-    tui.add_capture(parser)
-    tui.add_proxy(parser)
+    tui.add_source_argument(parser)
+    tui.add_row_options(parser)
+    tui.add_capture_options(parser)
+    tui.add_proxy_options(parser)
     parser.add_argument(
         "--bind", metavar="[HOST:]PORT", default=_PORT,
         help="serve on this address (default host: loopback; default port: %(default)s; 0: any free port)",
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"kproxy web needs the aiohttp package: {install_command('web')}") from None
     from kproxy.browse.session import BrowseSession
     from kproxy.outputs.line_outputs import filter_for
-    from kproxy.outputs.stderr import say
+    from kproxy.outputs.stderr import print_message
     from kproxy.proxy.loop import run as run_loop
 
     filter_for(args.filter)
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         sockets, host = _listen(args.bind)
         for listening_socket in sockets:
             stack.enter_context(listening_socket)
-        source = tui.source_of(args, partial(tui.refuse_ambiguous, "web"), reads_keys=False, on_message=say)
+        source = tui.source_of(args, partial(tui.refuse_ambiguous, "web"), reads_keys=False, on_message=print_message)
         stack.callback(source.close)
         port = sockets[0].getsockname()[1]
         access = AccessControl(host, port)
@@ -101,12 +101,12 @@ def _page_url(host: str | None, port: int, access: AccessControl) -> str:
 async def _serve(server: WebServer, sockets: list[socket.socket], url: str) -> None:
     import ipaddress
 
-    from kproxy.outputs.stderr import say, warn
+    from kproxy.outputs.stderr import print_message, warn
     from kproxy.proxy.loop import stop_on_signals
 
     if not all(ipaddress.ip_address(sock.getsockname()[0]).is_loopback for sock in sockets):
         warn("other machines can reach this address, and the connection is not encrypted; ssh -L works without --bind")
     with stop_on_signals() as stop:
-        say(f"open {url}")
-        say("press Ctrl-C to stop")
+        print_message(f"open {url}")
+        print_message("press Ctrl-C to stop")
         await server.serve_on(sockets, stop)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 from kproxy.live.service_manager import notify_reloading
-from kproxy.outputs.stderr import say, warn
+from kproxy.outputs.stderr import print_message, warn
 from kproxy.proxy.listener import Listener
 from kproxy.proxy.relay import Relay
 
@@ -33,7 +33,7 @@ async def reload_on_signal(relay: Relay, reload: Reload, change: Change) -> Asyn
             for failure in await change(listeners):
                 warn(failure)
         for listen_address, upstream in relay.pairs:
-            say(f"listening on {listen_address} -> {upstream}")
+            print_message(f"listening on {listen_address} -> {upstream}")
 
     async with asyncio.TaskGroup() as tasks:
         loop.add_signal_handler(signal.SIGHUP, lambda: tasks.create_task(apply()))

@@ -23,7 +23,7 @@ from kproxy.live.service_manager import notify, notify_ready
 from kproxy.live.spawner import Spawner, report_unfinished, start_spawner
 from kproxy.live.supervision import SPAWNER_LOST, Supervisor, describe_exit
 from kproxy.live.upstreams import Upstream
-from kproxy.outputs.stderr import say, warn
+from kproxy.outputs.stderr import print_message, warn
 from kproxy.proxy.address import Address
 from kproxy.proxy.events import BrokerListening, Event, InspectorGivenUp, InspectorLost, InspectorResumed
 from kproxy.proxy.inspector_figures import FiguresReader
@@ -128,7 +128,7 @@ async def _relay(
             event = InspectorGivenUp(event.bytes, event.frames, event.connections, trace)
         lost = lost or isinstance(event, InspectorLost)
         if isinstance(event, BrokerListening):
-            say(str(event))
+            print_message(str(event))
         else:
             warn(str(event))
         notify(status=str(event))
@@ -164,14 +164,16 @@ async def _relay(
         stop.take_signals()  # before anything says that the proxy runs: a user who reads it may stop the proxy
         stack.enter_context(inspector_watch)
         if sample is not None:
-            say(f"inspecting {100 * sample:.4g}% of all connections (--sample); the others are relayed only")
+            print_message(f"inspecting {100 * sample:.4g}% of all connections (--sample); the others are relayed only")
         upstream.announce(relay, stop.request if options.stop_with_stdin else None)
         if options.watch_command is not None and sys.stderr.isatty():
-            say(f"watch it with: {options.watch_command}")
+            print_message(f"watch it with: {options.watch_command}")
         if options.reload is not None:
             await stack.enter_async_context(reload_on_signal(relay, options.reload, upstream.change(relay)))
         if endpoint is not None:
-            say(f"health and metrics on {' and '.join(f'http://{address}' for address in endpoint.addresses)}")
+            print_message(
+                f"health and metrics on {' and '.join(f'http://{address}' for address in endpoint.addresses)}"
+            )
         notify_ready(relay.pairs)
         await stop.wait()
         deadline = time.monotonic() + inspector.end_timeout

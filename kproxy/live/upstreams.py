@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kproxy.errors import UNREACHABLE, UserError
 from kproxy.io.stdin import follow_stdin
 from kproxy.live.reload import Change
-from kproxy.outputs.stderr import say, warn
+from kproxy.outputs.stderr import print_message, warn
 from kproxy.proxy.address import Address, TcpAddress
 from kproxy.proxy.client_opening import check_upstream
 from kproxy.proxy.listener import Listener
@@ -52,7 +52,7 @@ class Upstream:
     def announce(self, relay: Relay, at_end_of_stdin: Callable[[], None] | None) -> None:
         """Print where clients connect. Call `at_end_of_stdin`, if given, at the end of standard input."""
         for listen_address, upstream in relay.pairs:
-            say(f"listening on {listen_address} -> {self._display_name(upstream)}")
+            print_message(f"listening on {listen_address} -> {self._display_name(upstream)}")
         if at_end_of_stdin is not None:
             loop = asyncio.get_running_loop()
             follow_stdin(lambda line: None, lambda: loop.call_soon_threadsafe(at_end_of_stdin))
@@ -164,14 +164,18 @@ class BuiltInBroker(Upstream):
         for name in broker.listeners:
             servers = ",".join(str(TcpAddress(*node.addresses[name])) for node in broker.cluster.nodes.values())
             protocol = f" security.protocol={broker.protocol(name)}" if len(broker.listeners) > 1 else ""
-            say(f"built-in Kafka {broker.release}: connect clients with bootstrap.servers={servers}{protocol}")
+            print_message(
+                f"built-in Kafka {broker.release}: connect clients with bootstrap.servers={servers}{protocol}"
+            )
         for quirk in broker.cluster.part(Quirks).description:
-            say(f"quirk: {quirk}")
+            print_message(f"quirk: {quirk}")
         if len(broker.cluster.nodes) > 1:
-            say(f"commands: {HELP}")
-        listen_to_stdin(broker, say, at_end_of_stdin or (lambda: None))
+            print_message(f"commands: {HELP}")
+        listen_to_stdin(broker, print_message, at_end_of_stdin or (lambda: None))
         if self._registry_addresses:
-            say(f"schema registry on {' and '.join(f'http://{address}' for address in self._registry_addresses)}")
+            print_message(
+                f"schema registry on {' and '.join(f'http://{address}' for address in self._registry_addresses)}"
+            )
 
     def change(self, relay: Relay) -> Change:
         """Return a function that only renews the TLS of the broker's listeners. It never fails."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TextIO
 
-from kproxy.outputs.stderr import say
+from kproxy.outputs.stderr import print_message
 
 #: Rows per second that a terminal gets, and the size of a burst.
 RATE = 400
@@ -39,5 +39,5 @@ class RateLimit:
     def close(self) -> None:
         """Report how many lines were not shown, if any."""
         if self._hidden:
-            say(f"... {self._hidden} lines not shown (they are in the trace)")
+            print_message(f"... {self._hidden} lines not shown (they are in the trace)")
             self._hidden = 0

@@ -8,7 +8,7 @@ from contextlib import suppress
 from kproxy.escaping import terminal, terminal_lines
 
 
-def say(sentence: str) -> None:
+def print_message(sentence: str) -> None:
     """Print a message; untrusted text in it cannot control the terminal."""
     with suppress(OSError):  # a full disk or a closed pipe must not end kproxy
         print(terminal_lines(sentence), file=sys.stderr, flush=True)  # noqa: T201
@@ -16,4 +16,4 @@ def say(sentence: str) -> None:
 
 def warn(sentence: str) -> None:
     """Print a warning or an error on one line."""
-    say(f"kproxy: {terminal(sentence)}")
+    print_message(f"kproxy: {terminal(sentence)}")

@@ -51,7 +51,7 @@ def _table_annotator(table: Mapping[int | str | bool, str]) -> Annotator:
     return table.get
 
 
-def _minus_one(text: str) -> Annotator:
+def _minus_one_annotator(text: str) -> Annotator:
     return _table_annotator({-1: text})
 
 
@@ -61,26 +61,26 @@ FIELDS: dict[str, Annotator] = {
     "acknowledge_types": _enum_annotator("share_acknowledge_type"),
     "acks": _table_annotator({-1: "all in-sync replicas", 0: "none, and no response", 1: "the leader"}),
     "authorized_operations": _operation_names,
-    "base_sequence": _minus_one("none"),
+    "base_sequence": _minus_one_annotator("none"),
     "cluster_authorized_operations": _operation_names,
     "committed": _table_annotator({True: "COMMIT", False: "ABORT"}),
-    "committed_leader_epoch": _minus_one("not known"),
+    "committed_leader_epoch": _minus_one_annotator("not known"),
     "compression_type": _enum_annotator("compression_codec"),
     "config_operation": _enum_annotator("alter_config_op"),
     "config_source": _enum_annotator("config_source"),
     "config_type": _enum_annotator("config_type"),
-    "controller_id": _minus_one("none"),
-    "current_leader_epoch": _minus_one("not known"),
-    "current_txn_start_offset": _minus_one("no transaction open"),
+    "controller_id": _minus_one_annotator("none"),
+    "current_leader_epoch": _minus_one_annotator("not known"),
+    "current_txn_start_offset": _minus_one_annotator("no transaction open"),
     "delivery_state": _table_annotator(
         {0: "AVAILABLE", 1: "ACQUIRED", 2: "ACKNOWLEDGED", 3: "ARCHIVING", 4: "ARCHIVED"}
     ),
     "election_type": _enum_annotator("election_type"),
     "endpoint_type": _enum_annotator("endpoint_type"),
-    "expiry_time_period_ms": _minus_one("expire now"),
+    "expiry_time_period_ms": _minus_one_annotator("expire now"),
     "fenced": _enum_annotator("broker_fencing_change"),
-    "generation_id": _minus_one("none"),
-    "generation_id_or_member_epoch": _minus_one("none: not a member"),
+    "generation_id": _minus_one_annotator("none"),
+    "generation_id_or_member_epoch": _minus_one_annotator("none: not a member"),
     "group_state": _table_annotator(
         {
             "PreparingRebalance": "waiting for the members to join",
@@ -95,29 +95,29 @@ FIELDS: dict[str, Annotator] = {
     "in_controlled_shutdown": _enum_annotator("broker_controlled_shutdown_change"),
     "isolation_level": _enum_annotator("isolation_level"),
     "key_type": _enum_annotator("coordinator_type"),
-    "last_fetched_epoch": _minus_one("none"),
-    "last_sequence": _minus_one("none"),
+    "last_fetched_epoch": _minus_one_annotator("none"),
+    "last_sequence": _minus_one_annotator("none"),
     "leader": _table_annotator({-1: "none", -2: "as before"}),
-    "leader_epoch": _minus_one("not known"),
-    "leader_id": _minus_one("none"),
+    "leader_epoch": _minus_one_annotator("not known"),
+    "leader_id": _minus_one_annotator("none"),
     "leader_recovery_state": _enum_annotator("leader_recovery_state"),
     "match_type": _table_annotator(
         {0: "the entity with this name", 1: "the default entity", 2: "any entity with a name"}
     ),
-    "max_lifetime_ms": _minus_one("the broker's default"),
+    "max_lifetime_ms": _minus_one_annotator("the broker's default"),
     "mechanism": _enum_annotator("scram_mechanism"),
     "member_type": _table_annotator({-1: "unknown", 0: "classic", 1: "consumer"}),
-    "next_producer_id": _minus_one("none"),
-    "num_partitions": _minus_one("the broker's default"),
+    "next_producer_id": _minus_one_annotator("none"),
+    "num_partitions": _minus_one_annotator("the broker's default"),
     "operation": _enum_annotator("acl_operation"),
-    "partition_leader_epoch": _minus_one("none"),
+    "partition_leader_epoch": _minus_one_annotator("none"),
     "pattern_type": _enum_annotator("pattern_type"),
     "pattern_type_filter": _enum_annotator("pattern_type"),
     "permission_type": _enum_annotator("acl_permission_type"),
-    "preferred_read_replica": _minus_one("the leader"),
-    "previous_producer_id": _minus_one("none"),
-    "producer_epoch": _minus_one("none"),
-    "producer_id": _minus_one("none"),
+    "preferred_read_replica": _minus_one_annotator("the leader"),
+    "previous_producer_id": _minus_one_annotator("none"),
+    "producer_epoch": _minus_one_annotator("none"),
+    "producer_id": _minus_one_annotator("none"),
     "remote_log_segment_state": _table_annotator(
         {
             0: "COPY_SEGMENT_STARTED",
@@ -129,14 +129,14 @@ FIELDS: dict[str, Annotator] = {
     "remote_partition_delete_state": _table_annotator(
         {0: "DELETE_PARTITION_MARKED", 1: "DELETE_PARTITION_STARTED", 2: "DELETE_PARTITION_FINISHED"}
     ),
-    "renew_period_ms": _minus_one("the broker's default"),
-    "replication_factor": _minus_one("the broker's default"),
+    "renew_period_ms": _minus_one_annotator("the broker's default"),
+    "replication_factor": _minus_one_annotator("the broker's default"),
     "request_api_key": _api_name,
     "resource_pattern_type": _enum_annotator("pattern_type"),
     "resource_type": _enum_annotator("resource_type"),
     "resource_type_filter": _enum_annotator("resource_type"),
     "resource_types": _enum_annotator("config_resource_type"),
-    "retention_time_ms": _minus_one("the broker's default"),
+    "retention_time_ms": _minus_one_annotator("the broker's default"),
     "security_protocol": _enum_annotator("security_protocol"),
     "session_id": _table_annotator({0: "no session"}),
     "share_acquire_mode": _enum_annotator("share_acquire_mode"),
@@ -200,10 +200,10 @@ IN_MESSAGE: dict[tuple[str, str], Annotator] = {
     ("AssignmentInfo", "error_code"): _assignor_error,
     ("ConfigRecord", "resource_type"): _config_resource,
     ("ConnectAssignment", "error"): _table_annotator({0: "NO_ERROR", 1: "CONFIG_MISMATCH"}),
-    ("ConnectAssignment", "tasks"): _minus_one("the connector itself"),
+    ("ConnectAssignment", "tasks"): _minus_one_annotator("the connector itself"),
     ("ConsumerGroupCurrentMemberAssignmentValue", "state"): _member_state,
     ("ConsumerGroupHeartbeatRequest", "member_epoch"): _enum_annotator("consumer_group_member_epoch"),
-    ("ConsumerGroupHeartbeatRequest", "rebalance_timeout_ms"): _minus_one("as before"),
+    ("ConsumerGroupHeartbeatRequest", "rebalance_timeout_ms"): _minus_one_annotator("as before"),
     ("ControlRecordTypeSchema", "type"): _enum_annotator("control_record_type"),
     ("DescribeConfigsRequest", "resource_type"): _config_resource,
     ("DescribeConfigsResponse", "resource_type"): _config_resource,
@@ -218,12 +218,12 @@ IN_MESSAGE: dict[tuple[str, str], Annotator] = {
     ("ListConfigResourcesResponse", "resource_type"): _config_resource,
     ("ListOffsetsRequest", "replica_id"): _enum_annotator("fetch_replica_id"),
     ("ListOffsetsRequest", "timestamp"): _list_offsets_timestamp,
-    ("ListOffsetsResponse", "offset"): _minus_one("none found"),
-    ("ListTransactionsRequest", "duration_filter"): _minus_one("any"),
+    ("ListOffsetsResponse", "offset"): _minus_one_annotator("none found"),
+    ("ListTransactionsRequest", "duration_filter"): _minus_one_annotator("any"),
     ("OffsetCommitRequest", "commit_timestamp"): lambda value: (
         "the broker's time" if value == -1 else _time_text(value)
     ),
-    ("OffsetFetchResponse", "committed_offset"): _minus_one("none committed"),
+    ("OffsetFetchResponse", "committed_offset"): _minus_one_annotator("none committed"),
     ("OffsetForLeaderEpochRequest", "replica_id"): _enum_annotator("fetch_replica_id"),
     ("ProduceResponse", "log_append_time_ms"): lambda value: "the producer's" if value == -1 else _time_text(value),
     ("ShareGroupCurrentMemberAssignmentValue", "state"): _member_state,
@@ -232,7 +232,7 @@ IN_MESSAGE: dict[tuple[str, str], Annotator] = {
         {1: "STABLE", 2: "UNREVOKED_TASKS", 3: "UNRELEASED_TASKS", 127: "UNKNOWN"}
     ),
     ("StreamsGroupHeartbeatRequest", "member_epoch"): _enum_annotator("streams_group_member_epoch"),
-    ("StreamsGroupHeartbeatRequest", "rebalance_timeout_ms"): _minus_one("as before"),
+    ("StreamsGroupHeartbeatRequest", "rebalance_timeout_ms"): _minus_one_annotator("as before"),
     ("StreamsGroupHeartbeatResponse", "status_code"): _enum_annotator("streams_group_status"),
     ("SubscriptionInfoData", "error_code"): _assignor_error,
     ("SubscriptionInfoData", "offset_sum"): _table_annotator({-2: "LATEST_OFFSET", -3: "UNKNOWN_OFFSET_SUM"}),

@@ -106,7 +106,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", metavar="URL", help="Spark master: local[N], spark://..., yarn (default: local)")
     parser.add_argument("--remote", metavar="URL", help="a Spark Connect server: sc://HOST:PORT")
     parser.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="a Spark setting, repeatable")
-    options.add_capture(parser)
+    options.add_capture_options(parser)
     parser.epilog = _EXAMPLES
 
 

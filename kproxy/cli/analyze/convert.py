@@ -24,7 +24,7 @@ def convert_files(spark: SparkSession | None, args: argparse.Namespace, damage: 
         UserError: Packages for reading and writing tables are missing.
     """
     check_packages()
-    from kproxy.outputs.stderr import say, warn
+    from kproxy.outputs.stderr import print_message, warn
     from kproxy.spark.ingest.convert import batches, convert, grown_files
     from kproxy.spark.ingest.inputs import find_files
     from kproxy.spark.session.progress import progress
@@ -38,12 +38,14 @@ def convert_files(spark: SparkSession | None, args: argparse.Namespace, damage: 
             on_wait=_report_waiting(args),
         )  # fmt: skip
     count = sum(len(batch.files) for batch in added)
-    say(f"{count} of {len(files)} files were new: {sum(batch.lines for batch in added)} lines added to {args.out}")
+    print_message(
+        f"{count} of {len(files)} files were new: {sum(batch.lines for batch in added)} lines added to {args.out}"
+    )
 
 
 def repair_table(spark: SparkSession, args: argparse.Namespace) -> None:
     """Remove duplicate lines from a table, and report what was removed."""
-    from kproxy.outputs.stderr import say, warn
+    from kproxy.outputs.stderr import print_message, warn
     from kproxy.spark.ingest.repair import repair
     from kproxy.spark.session.progress import progress
 
@@ -55,24 +57,26 @@ def repair_table(spark: SparkSession, args: argparse.Namespace) -> None:
         elif batch.lost:
             warn(f"batch {batch.number} had lost lines, and its source files are gone: its remaining lines are kept")
     if not batches:
-        say(f"{args.out} has no duplicate lines")
+        print_message(f"{args.out} has no duplicate lines")
     else:
-        say(f"{sum(batch.removed for batch in batches)} lines were removed from {len(batches)} batches of {args.out}")
+        print_message(
+            f"{sum(batch.removed for batch in batches)} lines were removed from {len(batches)} batches of {args.out}"
+        )
 
 
 def compact_table(args: argparse.Namespace) -> None:
     """Merge the small batches of a table, and report how many there were."""
     check_packages()
-    from kproxy.outputs.stderr import say
+    from kproxy.outputs.stderr import print_message
     from kproxy.spark.ingest.compaction import compact
     from kproxy.spark.session.progress import progress
 
     with progress(None, "compact"):
         merged = compact(args.out, on_wait=_report_waiting(args))
     if merged:
-        say(f"{len(merged)} batches of {args.out} are one now: {sum(batch.lines for batch in merged)} lines")
+        print_message(f"{len(merged)} batches of {args.out} are one now: {sum(batch.lines for batch in merged)} lines")
     else:
-        say(f"{args.out} has fewer than two small batches")
+        print_message(f"{args.out} has fewer than two small batches")
 
 
 def check_packages() -> None:
@@ -86,6 +90,6 @@ def check_packages() -> None:
 
 
 def _report_waiting(args: argparse.Namespace) -> Callable[[], None]:
-    from kproxy.outputs.stderr import say
+    from kproxy.outputs.stderr import print_message
 
-    return lambda: say(f"waiting: another run is writing to {args.out}")
+    return lambda: print_message(f"waiting: another run is writing to {args.out}")

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from kproxy.cli.analyze.sizes import total_size
 from kproxy.errors import UserError
 from kproxy.io.extras import install_command
-from kproxy.spark.session.embedded_engine import is_installed, memory
+from kproxy.spark.session.embedded_engine import is_installed, memory_limit
 
 if TYPE_CHECKING:
     from kproxy.filters.nodes import Node
@@ -64,7 +64,7 @@ def _choose_by_packages_and_size(paths: Sequence[str]) -> Choice:
         if not has_spark:
             raise UserError(f"this needs an engine for tables: {install_command('analytics')}")
         return Choice(SPARK, "Sail is not installed")
-    size, limit = total_size(paths), memory()
+    size, limit = total_size(paths), memory_limit()
     if size <= limit:
         return Choice(EMBEDDED, "the input fits this machine")
     amounts = f"about {_gigabytes_text(size)} of trace lines, more than half of the memory ({_gigabytes_text(limit)})"

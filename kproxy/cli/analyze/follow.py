@@ -71,7 +71,7 @@ def _span(args: argparse.Namespace, *, on_terminal: bool) -> Span:
 
 def follow_traces(spark: SparkSession, args: argparse.Namespace, selection: LineSelection) -> None:
     """Follow traces until Ctrl-C or SIGTERM."""
-    from kproxy.outputs.stderr import say
+    from kproxy.outputs.stderr import print_message
     from kproxy.spark.streaming.execution import RunningQueries
     from kproxy.spark.streaming.queries import ROLLING, names
     from kproxy.spark.streaming.warnings import StreamWarnings
@@ -100,7 +100,7 @@ def follow_traces(spark: SparkSession, args: argparse.Namespace, selection: Line
             screen.refresh()
             stream_warnings.close()
     if args.out and set(query_names) & set(ROLLING):
-        say(f"incomplete windows are written to {args.out} when you run --follow on it again")
+        print_message(f"incomplete windows are written to {args.out} when you run --follow on it again")
 
 
 def _start(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kproxy.cli.analyze.engines import EMBEDDED, SPARK, Choice
 from kproxy.errors import UserError
 from kproxy.io.extras import install_command
-from kproxy.spark.session.embedded_engine import EmbeddedEngine, memory, version
+from kproxy.spark.session.embedded_engine import EmbeddedEngine, memory_limit, version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,13 +41,15 @@ def session_for(choice: Choice, settings: dict[str, str], *, short: bool, tiny: 
         UserError: The engine is missing or failed.
     """
     from kproxy.filters import FilterError
-    from kproxy.outputs.stderr import say
+    from kproxy.outputs.stderr import print_message
 
     # Started before pyspark is imported: the import takes as long as the start of the engine.
-    embedded = EmbeddedEngine(memory()) if choice.engine == EMBEDDED else None
+    embedded = EmbeddedEngine(memory_limit()) if choice.engine == EMBEDDED else None
     if choice.why:
         name = f"embedded ({version()})" if embedded else "Spark"
-        say(f"engine: {name}, because {choice.why}; --engine {SPARK if embedded else EMBEDDED} chooses the other one")
+        print_message(
+            f"engine: {name}, because {choice.why}; --engine {SPARK if embedded else EMBEDDED} chooses the other one"
+        )
     try:
         with (
             _embedded_session(embedded)
@@ -140,7 +142,7 @@ def cause_of(error: Exception) -> str:
     if _FULL in str(inner):
         return _FULL
     if _EXHAUSTED in str(error):
-        return f"the embedded engine may use half of the memory ({memory() / (1 << 30):.1f} GB); {_MORE_MEMORY}"
+        return f"the embedded engine may use half of the memory ({memory_limit() / (1 << 30):.1f} GB); {_MORE_MEMORY}"
     text = str(error)
     if (details := _GRPC_DETAILS.search(text)) is not None:
         text = details[1]

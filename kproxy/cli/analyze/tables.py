@@ -31,7 +31,7 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
     Raises:
         UserError: A table failed; the others are written.
     """
-    from kproxy.outputs.stderr import say
+    from kproxy.outputs.stderr import print_message
     from kproxy.spark import jobs
     from kproxy.spark.derived.cache import shared_results
     from kproxy.spark.ingest.lines import Period, open_lines
@@ -45,7 +45,9 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
     if selection.since is not None and args.history and (args.html or "anomalies" in names):
         period_with_history = Period(selection.since - args.history, selection.until)
     if selection.sample is not None:
-        say(f"counts and bytes are those of the sample only: {100 * selection.sample:.3g} % of the connections")
+        print_message(
+            f"counts and bytes are those of the sample only: {100 * selection.sample:.3g} % of the connections"
+        )
     with ExitStack() as stack:
         with progress(spark, "read"):
             opened = open_lines(

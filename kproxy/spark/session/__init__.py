@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from kproxy.errors import UserError
 from kproxy.io.extras import install_command
 from kproxy.spark.session.class_archive import ArchiveWriter
-from kproxy.spark.session.embedded_engine import EmbeddedEngine, memory
+from kproxy.spark.session.embedded_engine import EmbeddedEngine, memory_limit
 from kproxy.spark.session.java import find_java, java_launcher, jvm_options
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def session(
     if engine is None and not is_named and find_spec("py4j") is None:  # absent with pyspark-client
         engine = "embedded"
     if engine == "embedded":
-        return EmbeddedEngine(memory()).connect(settings)
+        return EmbeddedEngine(memory_limit()).connect(settings)
     if is_remote:
         return _connect(master or os.environ["SPARK_REMOTE"], {**_COMMON_SETTINGS, **(settings or {})})
     from pyspark import SparkContext

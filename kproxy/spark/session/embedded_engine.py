@@ -34,22 +34,22 @@ class EmbeddedEngine:
     """A process that runs Sail. It takes as long to start as importing pyspark, which can be done meanwhile.
 
     Args:
-        memory: The maximum number of bytes that queries may use.
+        memory_limit: The maximum number of bytes that queries may use.
 
     Raises:
         UserError: The packages are missing.
     """
 
-    def __init__(self, memory: int) -> None:
+    def __init__(self, memory_limit: int) -> None:
         if not is_installed():
             from kproxy.io.extras import install_command
 
             raise UserError(f"the embedded engine needs Sail: {install_command('analytics')}")
-        self.memory = memory
+        self.memory_limit = memory_limit
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`
         self._process = subprocess.Popen(  # noqa: S603  # Python with our own program
             [sys.executable, "-P", str(_SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
-            env=_environment(os.environ, memory), process_group=0,  # Sail would handle Ctrl-C by itself
+            env=_environment(os.environ, memory_limit), process_group=0,  # Sail would handle Ctrl-C by itself
         )  # fmt: skip
         atexit.register(self.close)
 
@@ -123,7 +123,7 @@ def is_installed() -> bool:
     return all(find_spec(name) is not None for name in ("pysail", "pyspark", "grpc"))
 
 
-def memory() -> int:
+def memory_limit() -> int:
     """Return how many bytes the engine may use: half the memory of this machine or container."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):  # "max" if there is no limit
@@ -143,7 +143,7 @@ def is_embedded(spark: SparkSession) -> bool:
     return getattr(spark, "session_id", None) in _SESSIONS
 
 
-def _environment(base: Mapping[str, str], memory: int) -> dict[str, str]:
+def _environment(base: Mapping[str, str], memory_limit: int) -> dict[str, str]:
     """Return the environment of the process, with Sail's settings (docs.lakesail.com, configuration reference)."""
     return {
         "RUST_LOG": "error",
@@ -151,5 +151,5 @@ def _environment(base: Mapping[str, str], memory: int) -> dict[str, str]:
         "SAIL_MODE": "local",
         "SAIL_PARQUET__PUSHDOWN_FILTERS": "true",  # all tables of a million lines take 8 % less CPU time
         "SAIL_RUNTIME__MEMORY_POOL__TYPE": "greedy",
-        "SAIL_RUNTIME__MEMORY_POOL__GREEDY__MAX_SIZE": str(memory),
+        "SAIL_RUNTIME__MEMORY_POOL__GREEDY__MAX_SIZE": str(memory_limit),
     }

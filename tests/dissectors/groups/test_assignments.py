@@ -7,13 +7,13 @@ import pytest
 from dissectors.groups import MembershipState, StallKind
 from dissectors.groups.model import Stall
 from kproxy.trace.lines import TopicEntry
-from tests.kproxy.browse.group_story import TAIL, Story
+from tests.kproxy.browse.group_story import TAIL, GroupStory
 
 SHARE, CONSUMER = "ShareGroupHeartbeat", "ConsumerGroupHeartbeat"
 
 
 def add_heartbeat(
-    story: Story, at: float, client: str, epoch: int, *partitions: int, api: str = SHARE, joins: bool = False
+    story: GroupStory, at: float, client: str, epoch: int, *partitions: int, api: str = SHARE, joins: bool = False
 ) -> None:
     """Add a heartbeat whose response holds the epoch and, if any are given, the member's partitions of a topic."""
     request = story.request(at, client, api, generation_id=0 if joins else epoch)
@@ -23,9 +23,9 @@ def add_heartbeat(
 
 def story_of_a_killed_member(
     partitions_of_a: tuple[int, ...], partitions_of_b: tuple[int, ...], api: str = SHARE
-) -> Story:
+) -> GroupStory:
     """Return a story of members a and b with these partitions, in which b is killed at second 3."""
-    story = Story()
+    story = GroupStory()
     add_heartbeat(story, 0, "a", 1, *partitions_of_a, api=api, joins=True)
     add_heartbeat(story, 0.1, "b", 2, *partitions_of_b, api=api, joins=True)
     for second in range(1, 3):
@@ -37,7 +37,7 @@ def story_of_a_killed_member(
     return story
 
 
-def lost_stall(story: Story, now: float) -> Stall:
+def lost_stall(story: GroupStory, now: float) -> Stall:
     [stall] = [stall for stall in story.stalls(now) if stall.kind is StallKind.LOST]
     return stall
 
@@ -107,8 +107,8 @@ def test_stall_continues_if_another_member_caused_the_new_epoch() -> None:
 
 def test_refused_acknowledgements_are_reported_with_their_effect() -> None:
     story = story_of_a_killed_member((0,), (0,))
-    story.say(4, "a", "ShareAcknowledge", error="INVALID_RECORD_STATE")
-    story.say(5, "a", "ShareAcknowledge", error="KAFKA_STORAGE_ERROR")
+    story.exchange(4, "a", "ShareAcknowledge", error="INVALID_RECORD_STATE")
+    story.exchange(5, "a", "ShareAcknowledge", error="KAFKA_STORAGE_ERROR")
     [stall] = [stall for stall in story.stalls(6) if stall.kind is StallKind.COMMIT_REFUSED]
     assert stall.error == "KAFKA_STORAGE_ERROR"
     assert stall.text.endswith("; the acknowledgements are not stored, so these records will be delivered again")

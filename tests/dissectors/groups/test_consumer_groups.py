@@ -24,7 +24,7 @@ from kproxy.browse.rows.index import time_of
 from kproxy.groups import GroupsOverview
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.browse import group_story
-from tests.kproxy.browse.group_story import TAIL, Story
+from tests.kproxy.browse.group_story import TAIL, GroupStory
 from tests.kproxy.browse.sample_overviews import feed, feed_torn, make_gap
 from tests.kproxy.browse.sample_overviews import inconsistent_lines as any_lines
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
@@ -47,8 +47,8 @@ def test_member_labels_are_short(client: str, member: str, expected_label: str) 
 
 
 def test_coordinator_lookup_and_membership_share_a_lane() -> None:
-    story = Story()
-    story.say(0, "a", "FindCoordinator", member=None)
+    story = GroupStory()
+    story.exchange(0, "a", "FindCoordinator", member=None)
     join_request = story.request(1, "a", "JoinGroup", member=None)
     [joining_lane] = story.view(1.5).lanes
     assert (joining_lane.member.label, joining_lane.member.member_id, joining_lane.member.state) == (
@@ -57,10 +57,10 @@ def test_coordinator_lookup_and_membership_share_a_lane() -> None:
         MembershipState.JOINING,
     )
     story.answer(join_request, 2, error="MEMBER_ID_REQUIRED", member_id="a" + TAIL)
-    story.joined(3, "a")
-    story.say(4, "a", "OffsetFetch", member=None)
-    story.say(5, "a", "Heartbeat", generation_id=1)
-    story.say(6, "a", "OffsetCommit", generation_id=1)
+    story.join(3, "a")
+    story.exchange(4, "a", "OffsetFetch", member=None)
+    story.exchange(5, "a", "Heartbeat", generation_id=1)
+    story.exchange(6, "a", "OffsetCommit", generation_id=1)
     [lane] = story.view(7).lanes
     assert (lane.member.member_id, lane.member.state, lane.member.generation) == ("a" + TAIL, MembershipState.MEMBER, 1)
     assert [event.kind for event in lane.transitions] == [
@@ -82,8 +82,8 @@ def test_coordinator_lookup_and_membership_share_a_lane() -> None:
 
 def test_heartbeat_without_a_member_id_stays_in_the_lane_of_its_member() -> None:
     """When librdkafka restarts, it sends Heartbeat and JoinGroup at the same time, both without a member id."""
-    story = Story()
-    story.joined(0, "a")
+    story = GroupStory()
+    story.join(0, "a")
     heartbeat = story.request(1, "a", "Heartbeat", member=None, generation_id=1)
     join = story.request(1, "a", "JoinGroup", member=None)
     story.answer(heartbeat, 1.1, error="UNKNOWN_MEMBER_ID")
@@ -98,8 +98,8 @@ def test_heartbeat_without_a_member_id_stays_in_the_lane_of_its_member() -> None
 
 
 def test_member_id_on_two_connections_has_a_single_lane() -> None:
-    story = Story()
-    story.joined(0, "a")
+    story = GroupStory()
+    story.join(0, "a")
     join_request = story.request(1, "b", "JoinGroup", member=None)
     story.answer(join_request, 2, member_id="a" + TAIL, generation_id=2)
     [lane] = story.view(3).lanes
@@ -107,51 +107,51 @@ def test_member_id_on_two_connections_has_a_single_lane() -> None:
 
 
 def test_client_that_only_commits_is_not_a_member() -> None:
-    story = Story()
-    story.say(0, "tool", "OffsetCommit", member=None, generation_id=-1)
-    story.say(1, "tool", "OffsetFetch", member=None)
+    story = GroupStory()
+    story.exchange(0, "tool", "OffsetCommit", member=None, generation_id=-1)
+    story.exchange(1, "tool", "OffsetFetch", member=None)
     view = story.view(2)
     assert (view.row.protocol, view.row.members, view.row.lanes, view.row.commits) == (Protocol.UNKNOWN, 0, 1, 1)
 
 
 def test_rebalances_between_generations_are_counted() -> None:
-    story = Story()
-    story.joined(0, "a")
+    story = GroupStory()
+    story.join(0, "a")
     first_join = story.request(5, "b", "JoinGroup")
-    story.say(6, "a", "Heartbeat", generation_id=1, error="REBALANCE_IN_PROGRESS")
+    story.exchange(6, "a", "Heartbeat", generation_id=1, error="REBALANCE_IN_PROGRESS")
     second_join = story.request(6.5, "a", "JoinGroup")
     for join_request in (first_join, second_join):
         story.answer(join_request, 6.6, generation_id=2)
-    story.synced(6.7, "a", "b", generation=2)
+    story.sync(6.7, "a", "b", generation=2)
     view = story.view(8)
     assert [boundary.generation for boundary in view.boundaries] == [1, 2]
     assert (view.row.rebalances, view.row.longest_rebalance_ns) == (2, 1_701_000_000)
 
 
 def test_generation_restarts_after_the_coordinator_lost_the_group() -> None:
-    story = Story()
-    story.joined(0, "a", "b", generation=7)
+    story = GroupStory()
+    story.join(0, "a", "b", generation=7)
     story.send_heartbeats(1, 10, "a", "b", generation=7)
     for client in ("a", "b"):
-        story.say(10, client, "Heartbeat", generation_id=7, error="UNKNOWN_MEMBER_ID")
-    story.joined(11, "a", "b", generation=1)
+        story.exchange(10, client, "Heartbeat", generation_id=7, error="UNKNOWN_MEMBER_ID")
+    story.join(11, "a", "b", generation=1)
     view = story.view(15)
     assert [boundary.generation for boundary in view.boundaries] == [7, 1]
     assert (view.row.generation, view.row.state, view.row.members) == (1, "stable", 2)
 
 
 def test_return_of_a_static_member_does_not_count_as_a_rebalance() -> None:
-    story = Story()
-    story.joined(0, "a", "b")
+    story = GroupStory()
+    story.join(0, "a", "b")
     story.send_heartbeats(1, 5, "a", "b")
-    story.joined(5, "b")
+    story.join(5, "b")
     view = story.view(6)
     assert (view.row.rebalances, view.row.generation, view.row.state) == (1, 1, "stable")
 
 
 def test_requests_of_a_closed_connection_end_unanswered() -> None:
-    story = Story()
-    story.joined(0, "a")
+    story = GroupStory()
+    story.join(0, "a")
     story.request(1, "a", "OffsetCommit", generation_id=1)
     story.close_connection(2, "a", by="server")
     [lane] = story.view(3).lanes
@@ -161,8 +161,8 @@ def test_requests_of_a_closed_connection_end_unanswered() -> None:
 
 
 def test_missed_requests_do_not_end_requests_in_flight() -> None:
-    story = Story()
-    story.joined(0, "a")
+    story = GroupStory()
+    story.join(0, "a")
     heartbeat = story.request(1, "a", "Heartbeat", generation_id=1)
     story.lines.append(make_gap("n-a", "request", at=BEGAN + 2 * SECOND))
     story.answer(heartbeat, 3)
@@ -171,8 +171,8 @@ def test_missed_requests_do_not_end_requests_in_flight() -> None:
 
 
 def test_state_is_unknown_after_all_members_disconnect_without_leaving() -> None:
-    story = Story()
-    story.joined(0, "a", "b")
+    story = GroupStory()
+    story.join(0, "a", "b")
     story.close_connection(1, "a")
     assert story.view(1).row.state is GroupStatus.STABLE
     story.close_connection(2, "b")
@@ -236,7 +236,7 @@ def test_numbers_of_groups_members_and_events_are_limited(monkeypatch: pytest.Mo
 
 
 def test_request_no_longer_waits_if_its_response_may_be_in_a_gap() -> None:
-    story = Story()
+    story = GroupStory()
     join_request = story.request(0, "a", "JoinGroup")
     groups = feed(GroupsOverview(), [*story.lines, make_gap(join_request.connection_id, at=BEGAN + SECOND)])
     view = groups.view(join_request.group_id or "", BEGAN + 2 * SECOND)

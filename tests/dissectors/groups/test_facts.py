@@ -15,7 +15,7 @@ from dissectors.groups.unanswered_requests import UnansweredRequests
 from kproxy.groups.overview import observe_line
 from kproxy.trace.lines import Line, RequestLine, ResponseLine
 from kproxy.trace.timestamps import nanoseconds
-from tests.kproxy.browse.group_story import Story
+from tests.kproxy.browse.group_story import GroupStory
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 from tests.kproxy.browse.stall_stories import CASES
 
@@ -52,7 +52,7 @@ def follow_group(lines: list[Line], *, from_facts: bool) -> GroupHistory:
 @pytest.mark.parametrize("name", list(CASES))
 def test_facts_alone_give_the_same_result_as_lines(name: str) -> None:
     tell_story, now = CASES[name]
-    tell_story(story := Story(name))
+    tell_story(story := GroupStory(name))
     at = BEGAN + int(now * SECOND)
     from_facts, from_lines = (follow_group(story.lines, from_facts=use_facts) for use_facts in (True, False))
     assert all_stalls(from_facts, at) == all_stalls(from_lines, at)

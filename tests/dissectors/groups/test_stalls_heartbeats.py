@@ -8,7 +8,7 @@ from dissectors.groups import MembershipState, StallKind
 from dissectors.groups.model import GroupHistory, Lane
 from dissectors.groups.stalls.members import exceeded_silence_limit
 from tests.dissectors.groups.two_members import two_members
-from tests.kproxy.browse.group_story import TAIL, Story, kinds
+from tests.kproxy.browse.group_story import TAIL, GroupStory, kinds
 from tests.kproxy.browse.sample_overviews import opened
 from tests.kproxy.browse.sessions import BEGAN, SECOND
 
@@ -38,8 +38,8 @@ def test_unanswered_heartbeat_is_blamed_on_the_coordinator() -> None:
 
 @pytest.mark.parametrize("event", ["close_connection", "misses"])
 def test_ended_or_unobserved_connection_has_no_waiting_request(event: str) -> None:
-    story = Story()
-    story.joined(0, "a")
+    story = GroupStory()
+    story.join(0, "a")
     story.request(1, "b", "OffsetCommit", member="a" + TAIL, generation_id=1)  # the same member on another connection
     getattr(story, event)(2, "b")
     story.send_heartbeats(3, 20, "a")
@@ -49,14 +49,14 @@ def test_ended_or_unobserved_connection_has_no_waiting_request(event: str) -> No
 def test_missed_lines_excuse_missing_heartbeats() -> None:
     story = two_members()
     story.request(10, "a", "Heartbeat", generation_id=1)
-    story.misses(11, "a")
+    story.add_gap(11, "a")
     story.send_heartbeats(11, 40, "b")
     assert story.stalls(40) == []
 
 
 def test_missed_lines_of_all_connections_excuse_silence() -> None:
     story = two_members()
-    story.misses(30, None)
+    story.add_gap(30, None)
     story.send_heartbeats(31, 40, "a", "b")
     assert story.stalls(40) == []
 
@@ -65,7 +65,7 @@ def test_connection_with_a_reused_id_has_ended() -> None:
     story = two_members()
     story.request(10, "a", "Heartbeat", generation_id=1)
     story.lines.append(opened("n-a", at=BEGAN + 20 * SECOND))
-    story.say(21, "a", "OffsetFetch", member=None)
+    story.exchange(21, "a", "OffsetFetch", member=None)
     story.send_heartbeats(10, 40, "b")
     view = story.view(40)
     assert view.stalls == ()
@@ -74,11 +74,11 @@ def test_connection_with_a_reused_id_has_ended() -> None:
 
 def test_burst_of_first_heartbeats_does_not_set_the_interval() -> None:
     """With KIP-848, a member reports revoked and assigned partitions in immediate heartbeats."""
-    story = Story()
-    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, response_generation=1)
+    story = GroupStory()
+    story.exchange(0, "a", "ConsumerGroupHeartbeat", generation_id=0, response_generation=1)
     for number in range(5):
-        story.say(number / 10, "a", "ConsumerGroupHeartbeat", generation_id=1)
-    story.epochs(5.4, 20, "a", 1)
+        story.exchange(number / 10, "a", "ConsumerGroupHeartbeat", generation_id=1)
+    story.send_epoch_heartbeats(5.4, 20, "a", 1)
     assert (story.stalls(5.3), story.stalls(20)) == ([], [])
     assert kinds(story.stalls(36)) == ["heartbeats-stopped"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from dissectors.groups import GroupStatus, StallKind
 from tests.dissectors.groups.two_members import two_members
-from tests.kproxy.browse.group_story import LEADER, TAIL, Story, kinds
+from tests.kproxy.browse.group_story import LEADER, TAIL, GroupStory, kinds
 from tests.kproxy.browse.sessions import BEGAN, SECOND
 
 
@@ -35,9 +35,9 @@ def test_stall_of_a_waiting_join_names_the_missing_member_and_the_reason(reason:
 
 
 def test_join_waits_for_an_unused_member_id() -> None:
-    story = Story()
-    story.joined(0, "a")
-    story.say(1, "z", "JoinGroup", member=None, error="MEMBER_ID_REQUIRED")
+    story = GroupStory()
+    story.join(0, "a")
+    story.exchange(1, "z", "JoinGroup", member=None, error="MEMBER_ID_REQUIRED")
     story.request(2, "a", "JoinGroup")
     [stall] = story.stalls(10)
     assert (stall.kind, stall.blamed) == (StallKind.JOIN_WAITS, ())
@@ -46,7 +46,7 @@ def test_join_waits_for_an_unused_member_id() -> None:
 
 
 def test_join_may_wait_without_a_visible_missing_member() -> None:
-    story = Story()
+    story = GroupStory()
     story.request(0, "a", "JoinGroup")
     [stall] = story.stalls(10)
     assert "no member visible here is missing" in stall.text
@@ -64,7 +64,7 @@ def test_join_answered_within_seconds_is_not_a_stall() -> None:
 def test_join_left_unanswered_when_the_others_are_answered_is_a_stall() -> None:
     story = two_members()
     story.request(10, "c", "JoinGroup")
-    story.joined(12, "a", "b", generation=2)
+    story.join(12, "a", "b", generation=2)
     story.send_heartbeats(13, 20, "a", "b", generation=2)
     [stall] = story.stalls(20)
     assert (stall.kind, stall.waiting) == (StallKind.JOIN_UNANSWERED, ("c" + TAIL,))
@@ -72,7 +72,7 @@ def test_join_left_unanswered_when_the_others_are_answered_is_a_stall() -> None:
 
 
 def test_leader_without_an_assignment_is_blamed_for_waiting_members() -> None:
-    story = Story()
+    story = GroupStory()
     leader_join, follower_join = (story.request(0, client, "JoinGroup") for client in "ab")
     story.answer(leader_join, 0.1, generation_id=1, size=LEADER)
     story.answer(follower_join, 0.1, generation_id=1)
@@ -82,7 +82,7 @@ def test_leader_without_an_assignment_is_blamed_for_waiting_members() -> None:
     assert "it is the leader" in stall.text
     view = story.view(8)
     assert (view.row.state, view.row.generation, view.row.leader) == (GroupStatus.COMPLETING, 1, "a 5dc891")
-    story.synced(12, "a")
+    story.sync(12, "a")
     unanswered_sync, ended_stall = story.stalls(15)
     assert (unanswered_sync.kind, unanswered_sync.waiting) == (StallKind.SYNC_WAITS, ("b" + TAIL,))
     assert "a 5dc891 has been answered 3.0 s earlier" in unanswered_sync.text
@@ -92,7 +92,7 @@ def test_leader_without_an_assignment_is_blamed_for_waiting_members() -> None:
 
 
 def test_stall_of_a_missing_sync_has_the_code_of_its_rule() -> None:
-    story = Story()
+    story = GroupStory()
     story.answer(story.request(0, "a", "JoinGroup"), 0.1, generation_id=1)
     story.add_finding(60, "a", "S013", "member 'a' joined group 'billing' but sent no SyncGroup within 60 s")
     [stall] = story.stalls(61)
@@ -101,7 +101,7 @@ def test_stall_of_a_missing_sync_has_the_code_of_its_rule() -> None:
 
 
 def test_sync_waits_for_an_invisible_leader() -> None:
-    story = Story()
+    story = GroupStory()
     story.answer(story.request(0, "b", "JoinGroup"), 0.1, generation_id=1)
     sync_request = story.request(0.2, "b", "SyncGroup", generation_id=1)
     [stall] = story.stalls(8)
@@ -113,7 +113,7 @@ def test_sync_waits_for_an_invisible_leader() -> None:
 
 
 def test_coordinator_that_withholds_the_assignment_is_blamed() -> None:
-    story = Story()
+    story = GroupStory()
     story.answer(story.request(0, "a", "JoinGroup"), 0.1, generation_id=1, size=LEADER)
     story.request(0.2, "a", "SyncGroup", generation_id=1, size=LEADER)
     [stall] = story.stalls(8)
@@ -128,7 +128,7 @@ def test_member_that_ignores_a_rebalance_is_named_without_a_visible_waiter() -> 
     assert (stall.kind, stall.blamed) == (StallKind.SILENT, ("a" + TAIL,))
     assert (not_rejoining.kind, not_rejoining.blamed) == (StallKind.NOT_REJOINING, ("b" + TAIL,))
     assert "got REBALANCE_IN_PROGRESS 15 times within 14.0 s" in not_rejoining.text
-    story.joined(21, "a", "b", generation=2)
+    story.join(21, "a", "b", generation=2)
     assert kinds(story.stalls(22)) == ["not-rejoining", "heartbeats-stopped"]
 
 
@@ -136,21 +136,21 @@ def test_rebalance_whose_end_was_missed_is_over() -> None:
     story = two_members()
     story.request(10, "a", "JoinGroup")
     story.request(10, "b", "JoinGroup")
-    story.misses(11, None)
+    story.add_gap(11, None)
     story.send_heartbeats(12, 40, "a", "b", generation=2)
     view = story.view(40)
     assert (view.stalls, view.row.state, view.row.members) == ((), GroupStatus.STABLE, 2)
 
 
 def test_member_that_keeps_joining_is_in_a_join_loop() -> None:
-    story = Story()
+    story = GroupStory()
     for second in range(5):
         story.answer(story.request(second, "a", "JoinGroup"), second + 0.1, generation_id=second + 1)
-        story.say(second + 0.2, "a", "SyncGroup", error="REBALANCE_IN_PROGRESS", generation_id=second + 1)
+        story.exchange(second + 0.2, "a", "SyncGroup", error="REBALANCE_IN_PROGRESS", generation_id=second + 1)
     [stall] = story.stalls(5)
     assert (stall.kind, stall.since, stall.until) == (StallKind.JOIN_LOOP, BEGAN, None)
     assert "has joined 5 times within 4.2 s without getting an assignment" in stall.text
-    story.joined(6, "a", generation=6)
+    story.join(6, "a", generation=6)
     [ended_stall] = story.stalls(7)
     assert (ended_stall.kind, ended_stall.since, ended_stall.until) == (
         StallKind.JOIN_LOOP,
@@ -160,7 +160,7 @@ def test_member_that_keeps_joining_is_in_a_join_loop() -> None:
 
 
 def test_client_with_a_new_member_id_for_each_join_is_in_a_join_loop() -> None:
-    story = Story()
+    story = GroupStory()
     for number in range(5):
         join_request = story.request(number, "a", "JoinGroup", member=None)
         story.answer(join_request, number + 0.1, generation_id=number + 1, member_id=f"a-{number}")
@@ -171,6 +171,6 @@ def test_client_with_a_new_member_id_for_each_join_is_in_a_join_loop() -> None:
 def test_pipelined_rebalance_errors_count_once() -> None:
     story = two_members(until=5)
     for number in range(4):
-        story.say(5 + number / 1000, "a", "Heartbeat", generation_id=1, error="REBALANCE_IN_PROGRESS")
-    story.joined(5.1, "a", "b", generation=2)
+        story.exchange(5 + number / 1000, "a", "Heartbeat", generation_id=1, error="REBALANCE_IN_PROGRESS")
+    story.join(5.1, "a", "b", generation=2)
     assert story.stalls(6) == []

@@ -17,7 +17,7 @@ def test_member_that_disconnects_without_leaving_is_lost() -> None:
     story.send_heartbeats(10, 30, "b")
     [stall] = story.stalls(30)
     assert (stall.kind, stall.blamed, stall.severity) == (StallKind.LOST, ("a" + TAIL,), "warning")
-    story.joined(31, "b", generation=2)
+    story.join(31, "b", generation=2)
     [ended_stall] = story.stalls(35)
     assert (ended_stall.kind, ended_stall.since, ended_stall.until) == (
         StallKind.LOST,
@@ -37,10 +37,10 @@ def test_members_are_not_lost_at_the_end_of_a_capture() -> None:
 
 def test_member_that_leaves_is_not_missing() -> None:
     story = two_members()
-    story.say(10, "a", "LeaveGroup", member=None)
+    story.exchange(10, "a", "LeaveGroup", member=None)
     story.close_connection(10.5, "a")
-    story.joined(11, "b", generation=2)
-    story.say(12, "b", "LeaveGroup", member=None)
+    story.join(11, "b", generation=2)
+    story.exchange(12, "b", "LeaveGroup", member=None)
     view = story.view(13)
     assert (view.stalls, view.row.state, view.row.members) == ((), GroupStatus.EMPTY, 0)
 
@@ -78,7 +78,7 @@ def test_members_have_time_to_find_a_moved_coordinator() -> None:
     story.close_connection(10, "a")
     story.close_connection(10, "b")
     for second in range(13, 60):
-        story.say(second, "a", "Heartbeat", generation_id=1, server="b2:9092")
+        story.exchange(second, "a", "Heartbeat", generation_id=1, server="b2:9092")
     lost_stalls = {
         now: [stall for stall in story.stalls(now) if stall.kind is StallKind.LOST] for now in (20, 27, 29, 55, 59)
     }
@@ -88,9 +88,9 @@ def test_members_have_time_to_find_a_moved_coordinator() -> None:
 def test_client_with_a_new_member_id_after_a_refusal_is_not_lost() -> None:
     for error, lost_count in ("REBALANCE_IN_PROGRESS", 0), ("", 1):
         story = two_members()
-        story.say(10, "a", "SyncGroup", **({"error": error} if error else {}), generation_id=1)
+        story.exchange(10, "a", "SyncGroup", **({"error": error} if error else {}), generation_id=1)
         story.answer(story.request(11, "a", "JoinGroup", member=None), 11.1, generation_id=1, member_id="a-2")
         for second in range(11, 20):
-            story.say(second, "b", "Heartbeat", generation_id=1)
+            story.exchange(second, "b", "Heartbeat", generation_id=1)
         lost_stalls = [stall for stall in story.stalls(20) if stall.kind is StallKind.LOST]
         assert len(lost_stalls) == lost_count

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.kproxy.browse.group_story import Story
+from tests.kproxy.browse.group_story import GroupStory
 
 
-def two_members(*, until: float = 10) -> Story:
+def two_members(*, until: float = 10) -> GroupStory:
     """Return a story of members a and b in generation 1, with heartbeats from second 1 to `until`."""
-    story = Story()
-    story.joined(0, "a", "b")
+    story = GroupStory()
+    story.join(0, "a", "b")
     story.send_heartbeats(1, until, "a", "b")
     return story

@@ -41,7 +41,7 @@ TAIL = "-5dc89100-0000-4000-8000-000000000000"
 LEADER, MEMBER = 600, 90
 
 
-class Story:
+class GroupStory:
     """Collect trace lines of a group; times are in seconds since the start of the story."""
 
     def __init__(self, group: str = "billing") -> None:
@@ -49,9 +49,11 @@ class Story:
         self.group = group
         self._ids = count(1)
 
-    def request(self, at: float, who: str, api: str, *, member: str | None = "", **more: Any) -> RequestLine:
-        """Add a request from member `who`; `member` is its member id, derived from its name by default."""
-        line = request(next(self._ids), at=at, api=api, **{"size": MEMBER, **self._member_columns(who, member), **more})
+    def request(self, at: float, name: str, api: str, *, member: str | None = "", **more: Any) -> RequestLine:
+        """Add a request from the member called `name`; `member` is its member id, derived from its name by default."""
+        line = request(
+            next(self._ids), at=at, api=api, **{"size": MEMBER, **self._member_columns(name, member), **more}
+        )
         self.lines.append(line)
         return line
 
@@ -64,22 +66,22 @@ class Story:
         errors = [ErrorEntry("error_code", 1, error)] if error else []
         self.lines.append(response(request_line, after_us=after_us, errors=errors, **facts | more))
 
-    def say(
-        self, at: float, who: str, api: str, *, error: str = "", response_generation: int | None = None,
+    def exchange(
+        self, at: float, name: str, api: str, *, error: str = "", response_generation: int | None = None,
         answer_size: int = MEMBER, **more: Any,
     ) -> None:  # fmt: skip
         """Add a request and, a millisecond later, its response, which has generation `response_generation` if given."""
         generation = {} if response_generation is None else {"generation_id": response_generation}
-        self.answer(self.request(at, who, api, **more), at + 0.001, error=error, size=answer_size, **generation)
+        self.answer(self.request(at, name, api, **more), at + 0.001, error=error, size=answer_size, **generation)
 
-    def joined(self, at: float, *members: str, generation: int = 1) -> None:
+    def join(self, at: float, *members: str, generation: int = 1) -> None:
         """Let all members join, the first as the leader, and receive their assignments."""
         joins = [self.request(at, member, "JoinGroup") for member in members]
         for position, join in enumerate(joins):
             self.answer(join, at + 0.001, generation_id=generation, size=MEMBER if position else LEADER)
-        self.synced(at + 0.002, *members, generation=generation)
+        self.sync(at + 0.002, *members, generation=generation)
 
-    def synced(self, at: float, *members: str, generation: int = 1) -> None:
+    def sync(self, at: float, *members: str, generation: int = 1) -> None:
         """Let all members send SyncGroup, the first as the leader, and receive their assignments."""
         syncs = [
             self.request(at, member, "SyncGroup", generation_id=generation, size=MEMBER if position else LEADER)
@@ -93,27 +95,27 @@ class Story:
         at = start
         while at < end:
             for member in members:
-                self.say(at, member, "Heartbeat", generation_id=generation, error=error)
+                self.exchange(at, member, "Heartbeat", generation_id=generation, error=error)
             at += 1
 
-    def epochs(self, start: float, end: float, who: str, epoch: int) -> None:
-        """Add a successful KIP-848 heartbeat of member `who` every five seconds."""
+    def send_epoch_heartbeats(self, start: float, end: float, name: str, epoch: int) -> None:
+        """Add a successful KIP-848 heartbeat of the member called `name` every five seconds."""
         at = start
         while at < end:
-            self.say(at, who, "ConsumerGroupHeartbeat", generation_id=epoch)
+            self.exchange(at, name, "ConsumerGroupHeartbeat", generation_id=epoch)
             at += 5
 
-    def close_connection(self, at: float, who: str, *, by: str | None = "client") -> None:
-        """Close the connection of `who`."""
-        self.lines.append(closed(f"n-{who}", at=BEGAN + int(at * SECOND), by=by, how="fin"))
+    def close_connection(self, at: float, name: str, *, by: str | None = "client") -> None:
+        """Close the connection of the member called `name`."""
+        self.lines.append(closed(f"n-{name}", at=BEGAN + int(at * SECOND), by=by, how="fin"))
 
-    def add_finding(self, at: float, who: str, code: str, message: str) -> None:
+    def add_finding(self, at: float, name: str, code: str, message: str) -> None:
         """Add a finding that does not belong to a frame."""
         self.lines.append(
             FindingLine(
                 v=1,
                 ts=timestamp(BEGAN + int(at * SECOND)),
-                connection_id=f"n-{who}",
+                connection_id=f"n-{name}",
                 code=code,
                 name="x",
                 severity="error",
@@ -122,10 +124,10 @@ class Story:
             )
         )
 
-    def misses(self, at: float, who: str | None) -> None:
-        """Add a gap: responses to `who` are missing or, if it is None, lines of all connections."""
+    def add_gap(self, at: float, name: str | None) -> None:
+        """Add a gap: responses to the member called `name` are missing or, if it is None, lines of all connections."""
         self.lines.append(
-            make_gap(f"n-{who}" if who else "", "response" if who else "both", at=BEGAN + int(at * SECOND))
+            make_gap(f"n-{name}" if name else "", "response" if name else "both", at=BEGAN + int(at * SECOND))
         )
 
     def view(self, now: float) -> GroupView:
@@ -139,14 +141,14 @@ class Story:
         """Return the stalls of the group up to `now`."""
         return list(self.view(now).stalls)
 
-    def _member_columns(self, who: str, member: str | None) -> dict[str, Any]:
+    def _member_columns(self, name: str, member: str | None) -> dict[str, Any]:
         return {
-            "connection_id": f"n-{who}",
-            "client": f"10.0.0.1:{4000 + sum(map(ord, who))}",
+            "connection_id": f"n-{name}",
+            "client": f"10.0.0.1:{4000 + sum(map(ord, name))}",
             "server": "b1:9092",
-            "client_id": who,
+            "client_id": name,
             "group_id": self.group,
-            "member_id": who + TAIL if member == "" else member,
+            "member_id": name + TAIL if member == "" else member,
         }
 
 

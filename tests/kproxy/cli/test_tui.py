@@ -142,7 +142,7 @@ def test_help_has_examples_and_the_exit_status(kproxy: Run) -> None:
 )  # fmt: skip
 def test_proxy_options_are_passed_on_unchanged(words: list[str], expected: list[str]) -> None:
     args = parse_args(*words)
-    passed_options = command_line.options_of(args, tui.add_proxy)
+    passed_options = command_line.options_of(args, tui.add_proxy_options)
     assert passed_options == expected
     assert parse_args(*passed_options) == args
 
@@ -150,7 +150,7 @@ def test_proxy_options_are_passed_on_unchanged(words: list[str], expected: list[
 def test_capture_options_are_passed_only_to_the_capture() -> None:
     args = parse_args("--port", "1", "--port", "2", "--keylog", "keys", "--payloads", "--mask", "key", "--rule",
                       "C018:connections=5", "--", "-x.pcap")  # fmt: skip
-    passed_options = command_line.options_of(args, tui.add_capture)
+    passed_options = command_line.options_of(args, tui.add_capture_options)
     assert passed_options == [
         "--port=1",
         "--port=2",

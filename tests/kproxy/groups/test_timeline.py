@@ -14,7 +14,7 @@ from kproxy.groups import GroupsOverview, GroupView, timeline
 from kproxy.groups.timeline import LEGEND, UNICODE, Grid, Mark, Window, lay_out
 from kproxy.trace.lines import Line
 from tests.kproxy.browse import group_story
-from tests.kproxy.browse.group_story import Story, lines_of
+from tests.kproxy.browse.group_story import GroupStory, lines_of
 from tests.kproxy.browse.sample_overviews import feed, feed_torn
 from tests.kproxy.browse.sessions import BEGAN, SECOND
 
@@ -59,8 +59,8 @@ def test_application_that_does_not_poll_is_drawn() -> None:
 
 
 def test_unanswered_join_lasts_until_now() -> None:
-    story = Story()
-    story.joined(0, "a")
+    story = GroupStory()
+    story.join(0, "a")
     story.request(20, "b", "JoinGroup")
     view = story.view(40)
     grid = lay_out(view, MINUTE, 60)
@@ -71,12 +71,12 @@ def test_unanswered_join_lasts_until_now() -> None:
 
 
 def test_cell_shows_and_links_to_its_worst_event() -> None:
-    story = Story()
-    story.joined(0, "a")
+    story = GroupStory()
+    story.join(0, "a")
     story.send_heartbeats(1, 10, "a")
-    story.say(10, "a", "OffsetCommit", generation_id=1)
-    story.say(10.2, "a", "Heartbeat", error="ILLEGAL_GENERATION", generation_id=1)
-    story.say(10.4, "a", "OffsetCommit", generation_id=1)
+    story.exchange(10, "a", "OffsetCommit", generation_id=1)
+    story.exchange(10.2, "a", "Heartbeat", error="ILLEGAL_GENERATION", generation_id=1)
+    story.exchange(10.4, "a", "OffsetCommit", generation_id=1)
     view = story.view(20)
     [cells] = lay_out(view, MINUTE, 60).cells
     assert (cells[10].kind, cells[10].severity, cells[10].glyph) == (timeline.REFUSED, "error", "!")
@@ -86,7 +86,7 @@ def test_cell_shows_and_links_to_its_worst_event() -> None:
 
 
 def test_late_error_is_shown_at_the_time_of_the_response() -> None:
-    story = Story()
+    story = GroupStory()
     join = story.request(10, "a", "JoinGroup")
     story.answer(join, 30, error="INCONSISTENT_GROUP_PROTOCOL")
     [cells] = lay_out(story.view(40), MINUTE, 60).cells
@@ -95,8 +95,8 @@ def test_late_error_is_shown_at_the_time_of_the_response() -> None:
 
 
 def test_silent_member_is_marked_until_its_next_heartbeat() -> None:
-    story = Story()
-    story.joined(0, "a", "b")
+    story = GroupStory()
+    story.join(0, "a", "b")
     story.send_heartbeats(1, 10, "a", "b")
     story.send_heartbeats(10, 40, "b")
     story.send_heartbeats(30, 40, "a")
@@ -126,16 +126,16 @@ def test_legend_lists_every_kind_of_event() -> None:
     ],
 )
 def test_time_marks_are_round_times_that_fit_the_width(seconds: float, columns: int, axis: str) -> None:
-    story = Story()
-    story.joined(0, "a")
+    story = GroupStory()
+    story.join(0, "a")
     grid = lay_out(story.view(1), Window(BEGAN, BEGAN + int(seconds * SECOND)), columns)
     assert draw_marks(grid.times, columns) == axis
 
 
 @given(st.integers(1, 10**18), st.integers(1, 10**18), st.integers(1, 400))
 def test_time_marks_never_overlap(start: int, length: int, columns: int) -> None:
-    story = Story()
-    story.joined(0, "a")
+    story = GroupStory()
+    story.join(0, "a")
     grid = lay_out(story.view(1), Window(start, start + length), columns)
     column_ranges = [(mark.column, mark.column + len(mark.text)) for mark in grid.times]
     assert all(end_column < start_column for (_, end_column), (start_column, _) in pairwise(column_ranges))

@@ -12,7 +12,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import FindingLine, Line, RequestLine, StallLine
 from kproxy.trace.timestamps import nanoseconds
 from kproxy.verdict.causes import Causes
-from tests.kproxy.browse.group_story import TAIL, Story, lines_of
+from tests.kproxy.browse.group_story import TAIL, GroupStory, lines_of
 from tests.kproxy.browse.sessions import BEGAN, SECOND
 from tests.kproxy.browse.stall_stories import (
     CASES,
@@ -28,7 +28,7 @@ _MEMBER_STALLS = ("not-rejoining", "member-lost", "heartbeats-stopped")
 
 def build_case(name: str) -> tuple[list[Line], int]:
     build, now = CASES[name]
-    story = Story(name)
+    story = GroupStory(name)
     build(story)
     return sorted(story.lines, key=lambda line: line.ts), BEGAN + int(now * SECOND)
 
@@ -151,9 +151,9 @@ def test_internal_error_in_group_tracking_does_not_stop_the_inspection(
 
 @pytest.mark.parametrize(("now", "is_over"), [(26, False), (60, True)])
 def test_disturbance_ends_when_the_process_is_inactive(now: float, is_over: bool) -> None:
-    story = Story("g")
+    story = GroupStory("g")
     for generation in range(1, 8):
-        story.joined(3 * generation, "a", generation=generation)
+        story.join(3 * generation, "a", generation=generation)
     lines = sorted(story.lines, key=lambda line: line.ts)
     written_lines = recorded_with_findings(lines, BEGAN + int(now * SECOND))
     assert [line.code for line in written_lines if isinstance(line, FindingLine)] == ["G015"]
@@ -162,11 +162,11 @@ def test_disturbance_ends_when_the_process_is_inactive(now: float, is_over: bool
     assert all(stall.until is None for stall in stalls[:-1])
 
 
-def _end_connection_of_blocked_member(story: Story) -> None:
+def _end_connection_of_blocked_member(story: GroupStory) -> None:
     story.close_connection(25, "b", by=None)
 
 
-def _return_lost_member(story: Story) -> None:
+def _return_lost_member(story: GroupStory) -> None:
     story.close_connection(9.5, "b", by="server")
     story.send_heartbeats(25, 40, "b")
 
@@ -174,9 +174,11 @@ def _return_lost_member(story: Story) -> None:
 @pytest.mark.parametrize(
     ("continue_story", "code"), [(_end_connection_of_blocked_member, "G006"), (_return_lost_member, "G007")]
 )
-def test_stall_that_resolves_has_an_end_and_is_not_ongoing(continue_story: Callable[[Story], None], code: str) -> None:
-    story = Story("g")
-    story.joined(0, "a", "b")
+def test_stall_that_resolves_has_an_end_and_is_not_ongoing(
+    continue_story: Callable[[GroupStory], None], code: str
+) -> None:
+    story = GroupStory("g")
+    story.join(0, "a", "b")
     story.send_heartbeats(1, 9.2, "a", "b")
     story.send_heartbeats(10, 40, "a")
     continue_story(story)

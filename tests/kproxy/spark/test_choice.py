@@ -31,7 +31,7 @@ def test_small_inputs_use_the_embedded_engine_if_installed(tmp_path: Path, monke
     trace = tmp_path / "x.jsonl"
     trace.write_bytes(b"x" * 1000)
     monkeypatch.setattr(engines, "is_installed", lambda: True)
-    monkeypatch.setattr(engines, "memory", lambda: 1000)
+    monkeypatch.setattr(engines, "memory_limit", lambda: 1000)
     assert choose(options(str(trace)), converts=False).engine == "embedded"
     trace.write_bytes(b"x" * 1001)
     monkeypatch.setattr(engines, "find_spec", lambda _: object())

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kproxy.browse.rows.index import time_of
 from kproxy.spark.jobs.group_stalls import group_stalls
 from kproxy.trace.lines import Line
-from tests.kproxy.browse.group_story import Story, lines_of
+from tests.kproxy.browse.group_story import GroupStory, lines_of
 from tests.kproxy.browse.sessions import BEGAN, SECOND
 from tests.kproxy.browse.stall_stories import CASES, DetectedStall, detect_stalls, recorded_stalls
 from tests.kproxy.spark.sample_lines import table
@@ -64,7 +64,7 @@ def stalls_by_group(spark: SparkSession) -> dict[str, list[Any]]:
 
 def story_lines(name: str) -> tuple[list[Line], int]:
     tell_story, now = CASES[name]
-    story = Story(name)
+    story = GroupStory(name)
     tell_story(story)
     return sorted(story.lines, key=lambda line: line.ts), BEGAN + int(now * SECOND)
 

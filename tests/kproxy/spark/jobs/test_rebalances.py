@@ -6,14 +6,14 @@ from pyspark.sql import DataFrame, SparkSession
 from dissectors.groups import StallKind
 from kproxy.groups import GroupsOverview, GroupView
 from kproxy.spark.jobs.rebalances import rebalances
-from tests.kproxy.browse.group_story import DATA, Story, lines_of
+from tests.kproxy.browse.group_story import DATA, GroupStory, lines_of
 from tests.kproxy.browse.sample_overviews import feed
 from tests.kproxy.browse.sessions import BEGAN, SECOND
 from tests.kproxy.spark.conftest import convert_files
 from tests.kproxy.spark.sample_lines import table
 
 
-def rebalance_rows(spark: SparkSession, story: Story) -> list[tuple[object, ...]]:
+def rebalance_rows(spark: SparkSession, story: GroupStory) -> list[tuple[object, ...]]:
     """Return (generation, start and duration in s, by, why, members, rebalances in the previous minute, is storm)."""
     rows = rebalances(table(spark, *story.lines)).selectExpr(
         "generation", "unix_micros(since)", "duration_us", "by", "why", "members", "a_minute", "storm"
@@ -25,22 +25,22 @@ def rebalance_rows(spark: SparkSession, story: Story) -> list[tuple[object, ...]
 
 
 def test_cause_of_each_rebalance_and_its_member_are_reported(spark: SparkSession) -> None:
-    story = Story()
-    story.say(0, "a", "JoinGroup", member=None, error="MEMBER_ID_REQUIRED", answer_size=9)
-    story.joined(0.1, "a")
+    story = GroupStory()
+    story.exchange(0, "a", "JoinGroup", member=None, error="MEMBER_ID_REQUIRED", answer_size=9)
+    story.join(0.1, "a")
     story.send_heartbeats(1, 10, "a")
     b = story.request(10, "b", "JoinGroup")  # a new member joins,
-    story.say(11, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=1)
+    story.exchange(11, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=1)
     a = story.request(12, "a", "JoinGroup")  # and the old one rejoins
     for member in (a, b):
         story.answer(member, 13, generation_id=2)
-    story.synced(13.5, "a", "b", generation=2)
-    story.say(20, "b", "LeaveGroup", generation_id=2)
-    story.say(21, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=2)
-    story.joined(22, "a", generation=3)
-    story.say(80, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=3)  # its cause was not observed
-    story.joined(82, "a", generation=4)
-    story.joined(90, "a", generation=5)  # of its own accord
+    story.sync(13.5, "a", "b", generation=2)
+    story.exchange(20, "b", "LeaveGroup", generation_id=2)
+    story.exchange(21, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=2)
+    story.join(22, "a", generation=3)
+    story.exchange(80, "a", "Heartbeat", error="REBALANCE_IN_PROGRESS", generation_id=3)  # its cause was not observed
+    story.join(82, "a", generation=4)
+    story.join(90, "a", generation=5)  # of its own accord
     story.answer(story.request(95, "a", "JoinGroup"), 95.5, generation_id=6)  # no assignment follows
     assert rebalance_rows(spark, story) == [
         (1, 0.1, 0.003, "a", "join", 1, 0, False),
@@ -57,43 +57,43 @@ def test_cause_of_each_rebalance_and_its_member_are_reported(spark: SparkSession
 
 
 def test_twenty_generations_within_a_minute_are_a_storm(spark: SparkSession) -> None:
-    story = Story()
+    story = GroupStory()
     for number in range(21):
-        story.joined(number * 3, "a", generation=number + 1)
+        story.join(number * 3, "a", generation=number + 1)
     rows = rebalance_rows(spark, story)
     assert [row[-2:] for row in rows] == [(number, number >= 20) for number in range(21)]
-    slower_story = Story()
+    slower_story = GroupStory()
     for number in range(21):
-        slower_story.joined(number * 3.1, "a", generation=number + 1)
+        slower_story.join(number * 3.1, "a", generation=number + 1)
     assert not any(row[-1] for row in rebalance_rows(spark, slower_story))
 
 
 def test_restarted_group_is_separate_from_the_previous_one(spark: SparkSession) -> None:
-    story = Story()
-    story.joined(0, "a")
-    story.joined(5, "a", generation=2)
-    story.say(9, "a", "LeaveGroup", generation_id=2)
-    story.joined(1000, "b")
-    story.say(1009, "b", "LeaveGroup", generation_id=1)
-    story.joined(2000, "c")
+    story = GroupStory()
+    story.join(0, "a")
+    story.join(5, "a", generation=2)
+    story.exchange(9, "a", "LeaveGroup", generation_id=2)
+    story.join(1000, "b")
+    story.exchange(1009, "b", "LeaveGroup", generation_id=1)
+    story.join(2000, "c")
     assert [(row[0], row[1], row[3], row[-2]) for row in rebalance_rows(spark, story)] == [
         (1, 0.0, "a", 0), (2, 5.0, "a", 1), (1, 1000.0, "b", 0), (1, 2000.0, "c", 0),
     ]  # fmt: skip
 
 
 def test_rejoin_into_the_same_generation_is_not_a_rebalance(spark: SparkSession) -> None:
-    story = Story()
-    story.joined(0, "a", "b")
-    story.joined(5, "b")
+    story = GroupStory()
+    story.join(0, "a", "b")
+    story.join(5, "b")
     assert [(row[0], row[1], row[5]) for row in rebalance_rows(spark, story)] == [(1, 0.0, 2)]
 
 
 def test_rebalance_ends_when_all_members_have_reached_the_epoch(spark: SparkSession) -> None:
-    story = Story()
-    story.say(0, "a", "ConsumerGroupHeartbeat", generation_id=0, response_generation=1)
-    story.epochs(5, 26, "a", 1)
-    story.say(6, "b", "ConsumerGroupHeartbeat", generation_id=0, response_generation=2)
-    story.say(30, "a", "ConsumerGroupHeartbeat", generation_id=1, response_generation=2)
+    story = GroupStory()
+    story.exchange(0, "a", "ConsumerGroupHeartbeat", generation_id=0, response_generation=1)
+    story.send_epoch_heartbeats(5, 26, "a", 1)
+    story.exchange(6, "b", "ConsumerGroupHeartbeat", generation_id=0, response_generation=2)
+    story.exchange(30, "a", "ConsumerGroupHeartbeat", generation_id=1, response_generation=2)
     assert [row[:6] for row in rebalance_rows(spark, story)] == [
         (1, 0.001, 0.0, "a", "join", 1), (2, 6.001, 24.0, "b", "join", 2),
     ]  # fmt: skip
