@@ -74,7 +74,7 @@ def add_fail_on_option(parser: OptionGroup, default: str = "error") -> None:
 
 
 def selection_of(args: argparse.Namespace, fail_on: str = "error") -> Selection:
-    """Return the selection by the options of `add_selection_options` and `add_fail_on_option`; `fail_on` is the default.
+    """Return the selection that the options of a command line make; `fail_on` is the default.
 
     Raises:
         UserError: A code or rule name is unknown.
