@@ -150,7 +150,7 @@ class ClientConnection(asyncio.Protocol):
         except UnreadableFrame as frame_error:
             self.close(str(frame_error))
             return
-        quirks = self._server.cluster.part(Quirks).matching(head, body)
+        quirks = self._server.cluster.part(Quirks).matching_quirks(head, body)
         is_skipped = any(quirk.skips for quirk in quirks)
         response = {} if is_skipped else await self._call_handler(handler, head, body)
         if not self.transport.is_closing():

@@ -200,14 +200,14 @@ def _answered_request(args: argparse.Namespace) -> AnsweredRequest:
 
 
 def _explain(frame: bytes, answered_request: AnsweredRequest, *, missing: bool) -> Explanation:
-    from kproxy.inspection.explain import candidates, explain, is_request
+    from kproxy.inspection.explain import explain, is_request, possible_apis
 
     explanation = explain(frame, answered_request, prefix_missing=missing)
     message = explanation.message
     diagnosis = message.diagnosis
     is_unlikely = diagnosis is not None and (diagnosis.edit.kind == "body_of_api" or not is_request(frame))
     is_doubtful = explanation.error or message.opaque or is_unlikely
-    if answered_request is None and is_doubtful and (possible := candidates(frame)):
+    if answered_request is None and is_doubtful and (possible := possible_apis(frame)):
         names = ", ".join(f"--api {name} --version {versions[-1]}" for name, versions in possible[:5])
         more_text = f" ({len(possible) - 5} more fit)" if len(possible) > 5 else ""
         sentence = f"a response does not name its API: pass --request HEX, or {names}{more_text}"

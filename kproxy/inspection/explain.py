@@ -199,7 +199,7 @@ def is_request(frame: bytes) -> bool:
     return len(frame) >= 14 and is_plausible_request(frame, 0)
 
 
-def candidates(frame: bytes) -> list[tuple[str, list[int]]]:
+def possible_apis(frame: bytes) -> list[tuple[str, list[int]]]:
     """Return the APIs and versions whose response layout decodes the whole frame, in the order of API keys."""
     matching_apis: list[tuple[str, list[int]]] = []
     for api in schemas.apis():

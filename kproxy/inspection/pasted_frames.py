@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from dissectors.messages.message import read_request, read_response
-from kproxy.inspection.explain import AnsweredRequest, candidates, is_request
+from kproxy.inspection.explain import AnsweredRequest, is_request, possible_apis
 
 _PREFIX = 4
 #: A length prefix and the shortest header that is useful: a correlation id, or API key and version.
@@ -50,7 +50,7 @@ def find_frames(data: bytes, answered_request: AnsweredRequest = None) -> FoundF
     searched for after it, except for responses to unknown requests, which could be anywhere.
     """
     if answered_request is None:
-        return _find_frames(data, (_reads_as_request, candidates), _reads_as_request)
+        return _find_frames(data, (_reads_as_request, possible_apis), _reads_as_request)
     decodes = partial(_reads_as_response, answered_request)
     return _find_frames(
         data, (decodes,), partial(_is_response_to, answered_request) if isinstance(answered_request, bytes) else None

@@ -38,7 +38,7 @@ def _find_matching(
             raise ApiError(Error.SECURITY_DISABLED, "No Authorizer is configured.")
         criteria = read_filter(entry)
         check_filter(criteria)
-        matches = acls.matching(criteria)
+        matches = acls.matching_acls(criteria)
     except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message}
     matching_acls.update(dict.fromkeys(matches))

@@ -27,7 +27,7 @@ def describe_acls(request: Request) -> Body:
     except ApiError as api_error:
         return {"error_code": api_error.error, "error_message": api_error.message}
     by_resource: dict[tuple[int, str, int], list[dict[str, Any]]] = {}
-    for acl in acls.matching(read_filter(request.body)):
+    for acl in acls.matching_acls(read_filter(request.body)):
         by_resource.setdefault((acl.kind, acl.name, acl.pattern), []).append(_describe(acl))
     return {
         "resources": [

@@ -193,7 +193,7 @@ class ClassicGroup(ClassicRebalance):
         member_count = (
             sum(member.join is not None for member in self.members.values()) if is_preparing else len(self.members)
         )
-        return member_count < self._context.settings.classic_size
+        return member_count < self._context.settings.max_classic_size
 
     def _supports(self, protocol_type: str, protocols: Collection[str]) -> bool:
         if self.is_empty:

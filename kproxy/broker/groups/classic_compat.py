@@ -170,7 +170,7 @@ class ClassicProtocolSupport(Reconciliation):
     def _downgrade_if_possible(self) -> None:
         """Become a classic group if all members use the classic protocol."""
         settings = self._context.settings
-        is_allowed = len(self.members) <= settings.classic_size and settings.allows_migration("downgrade")
+        is_allowed = len(self.members) <= settings.max_classic_size and settings.allows_migration("downgrade")
         if self.members and is_allowed and all(member.classic is not None for member in self.members.values()):
             classic_group = ClassicGroup(self.id, self._context)
             classic_group.protocol_type, classic_group.generation = CONSUMER, self.epoch

@@ -82,7 +82,7 @@ class OffsetRows:
             expires: When the offsets expire, in ms since the epoch.
         """
         cluster = self._request.cluster
-        now_ms, max_length = cluster.clock.now(), cluster.part(GroupSettings).metadata_size
+        now_ms, max_length = cluster.clock.now(), cluster.part(GroupSettings).max_metadata_size
         offsets = {}
         for row in rows:
             assert row.topic is not None

@@ -147,7 +147,7 @@ class Reconciliation(Group):
         return member.assigned != old_state[2]
 
     def _check_capacity(self, member_id: str) -> None:
-        if len(self.members) >= self._context.settings.consumer_size and member_id not in self.members:
+        if len(self.members) >= self._context.settings.max_consumer_size and member_id not in self.members:
             message = f"The consumer group has reached its maximum capacity of {len(self.members)} members."
             raise ApiError(Error.GROUP_MAX_SIZE_REACHED, message)
 

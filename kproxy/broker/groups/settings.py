@@ -31,12 +31,12 @@ class GroupSettings:
         return self._number("group.initial.rebalance.delay.ms")
 
     @property
-    def classic_size(self) -> int:
+    def max_classic_size(self) -> int:
         """Maximum number of members of a classic group."""
         return min(self._number("group.max.size"), MAX_MEMBERS)
 
     @property
-    def consumer_size(self) -> int:
+    def max_consumer_size(self) -> int:
         """Maximum number of members of a consumer group."""
         return min(self._number("group.consumer.max.size"), MAX_MEMBERS)
 
@@ -51,7 +51,7 @@ class GroupSettings:
         return self._number("offsets.retention.check.interval.ms")
 
     @property
-    def metadata_size(self) -> int:
+    def max_metadata_size(self) -> int:
         """Maximum length of a commit's metadata."""
         return self._number("offset.metadata.max.bytes")
 

@@ -29,7 +29,7 @@ def upgrade(group: ClassicGroup, new_group: ConsumerGroup, context: GroupContext
         raise _upgrade_error(group, "online upgrade is disabled.")
     if group.protocol_type != CONSUMER or group.protocol is None:
         raise _upgrade_error(group, "the group does not use the consumer embedded protocol.")
-    if len(group.members) > context.settings.consumer_size:
+    if len(group.members) > context.settings.max_consumer_size:
         raise _upgrade_error(group, "the group size exceeds the consumer group maximum size.")
     members = [_convert_member(group, member, group.protocol, context.topics) for member in group.members.values()]
     new_group.settle(group.generation, members, {member.id: frozenset(member.assigned) for member in members})

@@ -28,11 +28,11 @@ class BatchIndex:
         self._last_offsets.append(batch.last_offset)
         self._highest_timestamps.append(max(highest_timestamp, batch.max_timestamp))
 
-    def at(self, offset: int) -> int:
+    def position_of_offset(self, offset: int) -> int:
         """Return the position of the first batch that ends at or after an offset."""
         return bisect.bisect_left(self._last_offsets, offset)
 
-    def since(self, timestamp: int) -> int:
+    def position_of_timestamp(self, timestamp: int) -> int:
         """Return the position of the first batch with a record from that time or later; else the number of batches."""
         position = bisect.bisect_left(self._highest_timestamps, timestamp)
         while position < len(self._batches) and self._batches[position].max_timestamp < timestamp:

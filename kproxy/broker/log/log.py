@@ -152,7 +152,7 @@ class Log:
 
     def batches(self, offset: int, end: int) -> Iterator[StoredBatch]:
         """Yield the batches from the one that contains `offset`, as long as they start before `end`."""
-        for position in range(self._batches.at(offset), len(self._batches)):
+        for position in range(self._batches.position_of_offset(offset), len(self._batches)):
             batch = self._batches[position]
             if batch.base_offset >= end:
                 return
@@ -165,7 +165,7 @@ class Log:
 
     def record_since(self, timestamp: int) -> tuple[int, int] | None:
         """Return the offset and timestamp of the first record from that time or later; None if there is none."""
-        for position in range(self._batches.since(timestamp), len(self._batches)):
+        for position in range(self._batches.position_of_timestamp(timestamp), len(self._batches)):
             [batch] = decode(self._batches[position].data)
             for record in batch["records"]:
                 if record["timestamp"] >= timestamp and record["offset"] >= self.start_offset:
@@ -175,7 +175,7 @@ class Log:
     def delete_before(self, offset: int) -> None:
         """Move the start of the log to `offset`, and delete the batches before it."""
         self.start_offset = offset
-        removed = self._batches.delete_first(self._batches.at(offset))
+        removed = self._batches.delete_first(self._batches.position_of_offset(offset))
         removed_size = sum(len(batch.data) for batch in removed)
         self.size -= removed_size
         self.producers.forget_before(offset)

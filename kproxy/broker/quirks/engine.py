@@ -26,7 +26,7 @@ class Quirks:
         """The description of each quirk, as sentences."""
         return [quirk.description for quirk in self._quirks]
 
-    def matching(self, head: RequestHead, body: Mapping[str, Any]) -> Sequence[Quirk]:
+    def matching_quirks(self, head: RequestHead, body: Mapping[str, Any]) -> Sequence[Quirk]:
         """Return the quirks that apply to this request; those with a probability apply at random."""
         if not self._quirks:
             return ()

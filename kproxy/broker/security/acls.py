@@ -177,7 +177,7 @@ class Acls:
             self._acls[acl] = None
             self._journal.put(_TABLE, json.dumps(acl), {})
 
-    def matching(self, acl_filter: AclFilter) -> list[Acl]:
+    def matching_acls(self, acl_filter: AclFilter) -> list[Acl]:
         """Return the ACLs that match a filter."""
         return [acl for acl in self if acl_filter.matches(acl)]
 

@@ -134,15 +134,15 @@ def _acknowledge_batch(
         return []
     if not batch.split:
         _check_acquired(batch.runs, context, *_BATCH_MESSAGES)
-    _check_acquired(batch.around(first, last), context, *_OFFSET_MESSAGES)
+    _check_acquired(batch.runs_between(first, last), context, *_OFFSET_MESSAGES)
     if RENEW in acknowledgement.types and context.renewed_until is None:
         raise _invalid_state("Renewing acquisition locks is not enabled for the group.")
     batch.split |= batch.first < first or batch.last > last or len(acknowledgement.types) > 1
-    batch.cut([start for start, _, _ in acknowledgement.split_by_type()])
+    batch.split_at([start for start, _, _ in acknowledgement.split_by_type()])
     undo_functions: list[Callable[[], None]] = []
     for start, end, kind in acknowledgement.split_by_type():
-        for run in batch.within(max(start, first), end):
-            undo_functions.append(functools.partial(run.become, run.state, run.member, run.until))
+        for run in batch.split_runs_between(max(start, first), end):
+            undo_functions.append(functools.partial(run.set_state, run.state, run.member, run.until))
             if kind == RENEW:
                 run.until = context.renewed_until or run.until
             else:

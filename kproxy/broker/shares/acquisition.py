@@ -110,7 +110,7 @@ class RecordAcquirer:
         """Acquire some records of a batch; return whether any were available."""
         selected: list[Run] = []
         count, portion, request = 0, 0, self._request
-        for run in batch.within(first, self._last):
+        for run in batch.split_runs_between(first, self._last):
             if run.state is not RecordState.AVAILABLE:
                 continue
             is_last_delivery = (
@@ -128,7 +128,7 @@ class RecordAcquirer:
                 limit = min(limit, self._remaining - count)
             if portion > count:
                 limit = min(limit, portion - count)
-            [selected_run] = batch.within(run.first, run.first + limit - 1)
+            [selected_run] = batch.split_runs_between(run.first, run.first + limit - 1)
             selected.append(selected_run)
             count += limit
             if is_last_delivery or (request.strict and count == self._remaining) or count == portion:
@@ -157,7 +157,7 @@ class RecordAcquirer:
         self._records.add(batch)
         if self._request.strict and len(batch) > self._remaining:
             batch.split = True
-            self._assign(batch.within(first, first + self._remaining - 1))
+            self._assign(batch.split_runs_between(first, first + self._remaining - 1))
         else:
             self._assign(batch.runs)
 

@@ -54,7 +54,7 @@ class Run:
         self.state, self.member, self.until = RecordState.ACQUIRED, member, until
         self.deliveries += 1
 
-    def become(self, state: RecordState, member: str, until: int) -> None:
+    def set_state(self, state: RecordState, member: str, until: int) -> None:
         """Set the state, member and lock."""
         self.state, self.member, self.until = state, member, until
 
@@ -89,20 +89,20 @@ class AcquiredBatch:
         """The last offset."""
         return self.runs[-1].last
 
-    def around(self, first: int, last: int) -> list[Run]:
+    def runs_between(self, first: int, last: int) -> list[Run]:
         """Return the runs with records between two offsets."""
         start = max(bisect.bisect_right(self.runs, first, key=_first_offset) - 1, 0)
         return self.runs[start : bisect.bisect_right(self.runs, last, key=_first_offset)]
 
-    def within(self, first: int, last: int) -> list[Run]:
+    def split_runs_between(self, first: int, last: int) -> list[Run]:
         """Return the runs between two offsets, after splitting runs at these offsets."""
         if last < first:
             return []
-        self.cut((first, last + 1))
+        self.split_at((first, last + 1))
         start = bisect.bisect_left(self.runs, first, key=_first_offset)
         return self.runs[start : bisect.bisect_right(self.runs, last, key=_first_offset)]
 
-    def cut(self, offsets: Sequence[int]) -> None:
+    def split_at(self, offsets: Sequence[int]) -> None:
         """Split runs so that one begins at each of these ascending offsets; offsets outside the batch are ignored."""
         split_offsets = [offset for offset in offsets if self._is_inside(offset)]
         if not split_offsets:
@@ -116,7 +116,7 @@ class AcquiredBatch:
             runs.append(run)
         self.runs = runs
 
-    def at(self, offset: int) -> Run | None:
+    def run_at(self, offset: int) -> Run | None:
         """Return the run that contains an offset; None if there is none."""
         position = bisect.bisect_right(self.runs, offset, key=_first_offset) - 1
         run = self.runs[position] if position >= 0 else None
@@ -124,7 +124,7 @@ class AcquiredBatch:
 
     def _is_inside(self, offset: int) -> bool:
         """Whether an offset is inside a run, but not its first offset."""
-        run = self.at(offset)
+        run = self.run_at(offset)
         return run is not None and run.first < offset
 
 

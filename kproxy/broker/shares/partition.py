@@ -177,7 +177,7 @@ class SharePartition:
                 (batch.first, start - 1, RecordState.ARCHIVED),
                 (max(start, batch.first), batch.last, RecordState.AVAILABLE),
             ):
-                for run in batch.within(first, last):
+                for run in batch.split_runs_between(first, last):
                     if run.state is RecordState.ACQUIRED and is_selected(run):
                         run.end_acquisition(state, max_deliveries)
                         has_released = True

@@ -82,7 +82,7 @@ class AcquiredRecords:
             if batch.last < first or (not batch.split and batch.runs[0].state is not state):
                 continue
             batch.split |= batch.first < first or batch.last > last
-            for run in batch.within(first, last):
+            for run in batch.split_runs_between(first, last):
                 if run.state is state:
                     run.state, run.member = RecordState.ARCHIVED, ""
 
@@ -97,7 +97,7 @@ class AcquiredRecords:
     def advance(self) -> None:
         """Advance the start past complete records, and remove complete batches."""
         floor = self.floor(self.start)
-        if floor is None or not (floor.at(self.start) or floor.runs[-1]).state.is_terminal:
+        if floor is None or not (floor.run_at(self.start) or floor.runs[-1]).state.is_terminal:
             return
         last_complete = self._last_complete()
         if last_complete is None:

@@ -45,7 +45,7 @@ class AppendOnlyFile:
             raise self._with_path(error) from None
         self.size += len(data)
 
-    def cut(self, size: int) -> None:
+    def truncate(self, size: int) -> None:
         """Truncate the file to `size` bytes."""
         os.ftruncate(self._fd, size)
         self.size = size

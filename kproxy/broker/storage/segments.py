@@ -74,7 +74,7 @@ class Segments:
                 valid_size += len(batch.data)
                 yield batch
             if valid_size < len(data):
-                file.cut(valid_size)
+                file.truncate(valid_size)
                 for later_path in paths[index + 1 :]:
                     later_path.unlink()
                 return

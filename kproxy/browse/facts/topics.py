@@ -109,11 +109,11 @@ def _reader_name(reader: ReaderLag) -> str:
 def _describe_lag(reader: ReaderLag) -> str:
     text = f"{reader.lag:,} (most {reader.lag_max:,})"
     if reader.age_ms is not None:
-        text += f", {age(reader.age_ms)} behind by {'LogAppendTime' if reader.append_time else 'CreateTime'}"
+        text += f", {age_text(reader.age_ms)} behind by {'LogAppendTime' if reader.append_time else 'CreateTime'}"
     return text + (f", delivery {_describe_delivery(reader)}" if reader.delivery_us is not None else "")
 
 
-def age(ms: int) -> str:
+def age_text(ms: int) -> str:
     """Return an age as text; it is negative if a record seems to come from the future because clocks differ."""
     return f"-{duration(-ms * 1000)}" if ms < 0 else duration(ms * 1000)
 

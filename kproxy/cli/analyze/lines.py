@@ -48,10 +48,10 @@ def line_selection(args: argparse.Namespace) -> LineSelection:
 
 def condition(selection: LineSelection) -> Column | None:
     """Return the condition of the filter and the sample, without the period; None if they select all lines."""
-    from kproxy.spark.filter_columns import where
+    from kproxy.spark.filter_columns import filter_condition
     from kproxy.spark.ingest.lines import sampled
 
-    conditions = [] if selection.filter is None else [where(selection.filter)]
+    conditions = [] if selection.filter is None else [filter_condition(selection.filter)]
     conditions += [] if selection.sample is None else [sampled(selection.sample)]
     return reduce(operator.and_, conditions) if conditions else None
 

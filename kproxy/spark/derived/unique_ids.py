@@ -29,7 +29,7 @@ class Opened(NamedTuple):
     server: str | None
 
 
-def with_unique_ids(lines: DataFrame, wanted_lines: DataFrame | None = None) -> DataFrame:
+def with_unique_ids(lines: DataFrame, wanted: DataFrame | None = None) -> DataFrame:
     """Return lines in which each id belongs to only one connection; the open lines are read once.
 
     Connections with the same id are told apart by their open lines. The id of each then has the time of that line as
@@ -39,9 +39,9 @@ def with_unique_ids(lines: DataFrame, wanted_lines: DataFrame | None = None) -> 
 
     Args:
         lines: Rows of ROW.
-        wanted_lines: The lines to return, which may lack open lines; by default all.
+        wanted: The lines to return, which may lack open lines; by default all.
     """
-    wanted_lines = lines if wanted_lines is None else wanted_lines
+    wanted = lines if wanted is None else wanted
     is_midstream = F.coalesce("midstream", F.lit(False)).alias("midstream")
     opened = F.struct(F.unix_micros("ts").alias("us"), "file", is_midstream, "client", "server")
     repeated_ids = (
@@ -58,9 +58,9 @@ def with_unique_ids(lines: DataFrame, wanted_lines: DataFrame | None = None) -> 
         if len({id_ for _, id_ in ids}) > 1:
             rows.append((connection_id, [(opened.us, opened.file, folder_of(opened.file), id_) for opened, id_ in ids]))
     if not rows:
-        return wanted_lines
+        return wanted
     ids_by_name = F.broadcast(lines.sparkSession.createDataFrame(rows, _SCHEMA))
-    joined = wanted_lines.join(ids_by_name, F.col("connection_id") == F.col("_id"), "left")
+    joined = wanted.join(ids_by_name, F.col("connection_id") == F.col("_id"), "left")
     return joined.withColumn("connection_id", F.coalesce(_own_id(), "connection_id")).drop("_id", "_opened")
 
 

@@ -34,7 +34,7 @@ _NUMBERS = (Kind.NUMBER, Kind.COUNT, Kind.DURATION, Kind.SIZE)
 _LONGS = range(-(1 << 63), 1 << 63)
 
 
-def where(line_filter: Filter) -> Column:
+def filter_condition(line_filter: Filter) -> Column:
     """Return the filter as a condition that is true or false, never null.
 
     Raises:

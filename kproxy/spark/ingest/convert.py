@@ -269,12 +269,10 @@ def with_dates(rows: DataFrame) -> DataFrame:
     )
 
 
-def read_table(
-    spark: SparkSession, table: str, *, may_have_lines: Callable[[str], bool] = lambda path: True
-) -> DataFrame:
+def read_table(spark: SparkSession, table: str, *, may_have: Callable[[str], bool] = lambda path: True) -> DataFrame:
     """Return the lines of a table, as TABLE.
 
-    `may_have_lines` tells whether a path may have lines that are needed; the embedded engine skips other paths.
+    `may_have` tells whether a path may have lines that are needed; the embedded engine skips other paths.
 
     Raises:
         ValueError: There is no table.
@@ -288,24 +286,20 @@ def read_table(
     check_table(spark, table, table_batches)
     duplicates_by_batch = duplicate_files(table_batches)
     unique_batches = [batch for batch in table_batches if batch.number not in duplicates_by_batch]
-    frames = [_read(spark, table, unique_batches, may_have_lines)] if unique_batches else []
+    frames = [_read(spark, table, unique_batches, may_have)] if unique_batches else []
     for number, files in duplicates_by_batch.items():
-        rows = _read(spark, table, [batch for batch in table_batches if batch.number == number], may_have_lines)
+        rows = _read(spark, table, [batch for batch in table_batches if batch.number == number], may_have)
         frames.append(rows.where(~F.col("file").isin(*files)))
     return reduce(DataFrame.unionAll, frames).where(F.col("date").isNotNull())
 
 
-def _read(
-    spark: SparkSession, table: str, batches: Sequence[TableBatch], may_have_lines: Callable[[str], bool]
-) -> DataFrame:
+def _read(spark: SparkSession, table: str, batches: Sequence[TableBatch], may_have: Callable[[str], bool]) -> DataFrame:
     """Return the rows of batches as TABLE, including rows that are not lines."""
     folder, form = local_input(spark, table), batches[0].form
     if form == PARQUET and folder is not None:
         folders = [local_table.batch_folder(folder, batch.number, batch.staged) for batch in batches]
         if is_embedded(spark):
-            return _read_files(
-                spark, [path for folder in folders for path in local_table.data_files(folder)], may_have_lines
-            )
+            return _read_files(spark, [path for folder in folders for path in local_table.data_files(folder)], may_have)
         if any(batch_directory.parent != folder for batch_directory in folders):
             reader = spark.read.schema(TABLE)
             return reduce(DataFrame.unionAll, (reader.parquet(str(folder)).select(*TABLE.names) for folder in folders))
@@ -314,9 +308,9 @@ def _read(
     return read_batches(spark, table, form, [batch.number for batch in batches])
 
 
-def _read_files(spark: SparkSession, paths: Sequence[Path], may_have_lines: Callable[[str], bool]) -> DataFrame:
+def _read_files(spark: SparkSession, paths: Sequence[Path], may_have: Callable[[str], bool]) -> DataFrame:
     """Return the rows of local Parquet files, whose dates are computed: Sail fails on partitions without a date."""
-    needed_paths = [str(path) for path in paths if may_have_lines(str(path))]
+    needed_paths = [str(path) for path in paths if may_have(str(path))]
     if not needed_paths:
         return spark.createDataFrame([], TABLE)
     rows = with_dates(spark.read.schema(ROW).parquet(*needed_paths))

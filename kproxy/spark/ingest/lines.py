@@ -52,7 +52,7 @@ class Period:
             )
         return condition
 
-    def may_have_lines(self, path: str) -> bool:
+    def may_have(self, path: str) -> bool:
         """Whether a file may have lines in the period, according to the hour in its path."""
         hour = hour_of(path)
         if hour is None:
@@ -114,7 +114,7 @@ def open_lines(
             files = [
                 file
                 for file in find_files(spark, other_paths, growing=True, on_empty=on_empty)
-                if period.may_have_lines(file.path)
+                if period.may_have(file.path)
             ]
             if not is_embedded(spark) and (local_result := local_lines(spark, files, options)) is not None:
                 rows, batch = local_result
@@ -124,7 +124,7 @@ def open_lines(
                 table_paths.append(folder)
         all_frames = [
             *memory_frames,
-            *(read_table(spark, path, may_have_lines=period.may_have_lines) for path in table_paths),
+            *(read_table(spark, path, may_have=period.may_have) for path in table_paths),
         ] or [spark.createDataFrame([], TABLE)]
         rows, clusters = clustered(reduce(DataFrame.unionAll, all_frames).where(period.column()))
         # Ids are made unique after filtering, because a user's filter names the ids that are in the trace.

@@ -68,9 +68,9 @@ class FleetRule:
             cluster, severity, code, name, client, broker (null for none or several), findings (a count), first_at,
             last_at, message, blame, hint, expected, got and connection_id (an example).
         """
-        return _with_rule_columns(self.found(with_cluster(lines)))
+        return _with_rule_columns(self.findings_with_code(with_cluster(lines)))
 
-    def found(self, lines: DataFrame) -> DataFrame:
+    def findings_with_code(self, lines: DataFrame) -> DataFrame:
         """Return the rule's findings with `code`, but without the other columns that are equal for all its findings."""
         return self.find(lines).withColumn("code", F.lit(self.rule.code))
 
@@ -109,7 +109,7 @@ def busy_rule(code: str, *, hint: str) -> Callable[[FindBusy], FindBusy]:
 def findings_of(lines: DataFrame) -> DataFrame:
     """Return the findings of all rules, as `FleetRule.findings` does; rules about busy minutes share one pass."""
     lines = with_cluster(lines)
-    separate_findings = [rule.found(lines) for rule in rules() if rule.find_busy is None]
+    separate_findings = [rule.findings_with_code(lines) for rule in rules() if rule.find_busy is None]
     busy_rules = {rule.rule.code: rule.find_busy() for rule in rules() if rule.find_busy is not None}
     return _with_rule_columns(reduce(DataFrame.unionByName, [*separate_findings, _find_busy(lines, busy_rules)]))
 

@@ -124,16 +124,16 @@ _HEADS = {
 
 def _latency_rows(rolling: RollingWindows) -> Iterator[list[str]]:
     """Yield the rows of the latency table, slowest first."""
-    previous_rows = rolling.before()
-    for key, row in sorted(rolling.now().items(), key=lambda item: (-(item[1]["p99_us"] or 0), item[0])):
+    previous_rows = rolling.previous_rows()
+    for key, row in sorted(rolling.current_rows().items(), key=lambda item: (-(item[1]["p99_us"] or 0), item[0])):
         values = (cell(name, row[name]) for name in ("p50_us", "p90_us", "p99_us", "max_us"))
         yield [row["api"], f"{row['per_s']:,.1f}", *values, _cell_of(previous_rows.get(key), "p99_us")]
 
 
 def _error_rows(rolling: RollingWindows) -> Iterator[list[str]]:
     """Yield the rows of the table of errors, most frequent first."""
-    previous_rows = rolling.before()
-    for key, row in sorted(rolling.now().items(), key=lambda item: (-item[1]["responses"], str(item[0]))):
+    previous_rows = rolling.previous_rows()
+    for key, row in sorted(rolling.current_rows().items(), key=lambda item: (-item[1]["responses"], str(item[0]))):
         share = f"{100 * row['share']:.3g} %"
         yield [row["error"], row["api"], safe(row["client"]), cell("", row["responses"]), share,
                _cell_of(previous_rows.get(key), "responses")]  # fmt: skip

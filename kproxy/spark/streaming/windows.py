@@ -38,10 +38,10 @@ class RollingWindows:
         """The start of the current window: the fullest of those that contain the newest row."""
         return max(self._rows_by_start) + self._step - self._window if self._rows_by_start else None
 
-    def now(self) -> dict[tuple[object, ...], Row]:
+    def current_rows(self) -> dict[tuple[object, ...], Row]:
         """Return the rows of the current window, by key."""
         return self._rows_by_start.get(self.start, {}) if self.start is not None else {}
 
-    def before(self) -> dict[tuple[object, ...], Row]:
+    def previous_rows(self) -> dict[tuple[object, ...], Row]:
         """Return the rows of the window that ended when the current one started, by key."""
         return self._rows_by_start.get(self.start - self._window, {}) if self.start is not None else {}

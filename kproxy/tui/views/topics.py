@@ -83,7 +83,7 @@ class TopicView(OverviewView[TopicSummary]):
             count_cell(item.fetched.empty, "dim"),
             [] if lag is None else [(f"{lag:,}", "warning" if lag else "")],
             [] if item.lag_max is None else [(f"{item.lag_max:,}", "dim")],
-            [] if item.age_ms is None else [(topics.age(item.age_ms), "")],
+            [] if item.age_ms is None else [(topics.age_text(item.age_ms), "")],
             latency_cell(item.delivery_us),
             [(names_and_counts(item.errors), "error")],
         ]

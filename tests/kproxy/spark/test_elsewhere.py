@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from kproxy.filters import parse
 from kproxy.spark import jobs
-from kproxy.spark.filter_columns import where
+from kproxy.spark.filter_columns import filter_condition
 from kproxy.spark.ingest.convert import read_table
 from tests.kproxy.html.pages import ParsedPage
 from tests.kproxy.spark.spark_processes import (
@@ -156,7 +156,9 @@ def test_filters_and_times_select_the_lines(server: Server, spark: SparkSession,
         "--format", "json", local_result.table,
     )  # fmt: skip
     assert (result.returncode, result.stderr) == (0, "")
-    lines = read_table(spark, str(local_result.table)).where(where(parse(filter_text)) & (F.col("ts") < until))
+    lines = read_table(spark, str(local_result.table)).where(
+        filter_condition(parse(filter_text)) & (F.col("ts") < until)
+    )
     expected = jobs.find("throughput").run(lines).collect()
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     names = ("by", "value", "requests", "responses", "response_max_bytes")

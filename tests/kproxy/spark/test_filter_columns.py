@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kproxy.cli.analyze import engines
 from kproxy.filters import FilterError, parse
 from kproxy.filters.fields import FIELDS, FilterField, Kind
-from kproxy.spark.filter_columns import where
+from kproxy.spark.filter_columns import filter_condition
 from kproxy.trace.encoding import as_mapping
 from tests.kproxy.filters import test_line_text, test_record_fields
 from tests.kproxy.spark.conftest import ENGINE
@@ -81,7 +81,9 @@ def test_column_filters_match_the_filters_for_captures(captured: DataFrame) -> N
     discriminating_filters = 0
     for start in range(0, len(texts), 80):
         chunk = texts[start : start + 80]
-        results = rows.select(*(where(parse(text)).alias(str(index)) for index, text in enumerate(chunk))).collect()
+        results = rows.select(
+            *(filter_condition(parse(text)).alias(str(index)) for index, text in enumerate(chunk))
+        ).collect()
         for index, text in enumerate(chunk):
             expected = [parse(text).matches(line) for line in lines]
             assert [row[index] for row in results] == expected, text
@@ -105,7 +107,7 @@ def test_patterns_match_as_in_python(spark: SparkSession, field: str) -> None:
     rows = spark.createDataFrame([(text,) for text in TEXTS], f"{field} string")
     filters = [parse(f'{field}~"{pattern}"') for pattern in PATTERNS]
     results = rows.select(
-        *(where(line_filter).alias(str(index)) for index, line_filter in enumerate(filters))
+        *(filter_condition(line_filter).alias(str(index)) for index, line_filter in enumerate(filters))
     ).collect()
     for index, pattern in enumerate(PATTERNS):
         expected = [filters[index].matches({field: text}) for text in TEXTS]
@@ -116,9 +118,9 @@ def test_patterns_with_catastrophic_backtracking_are_rejected(spark: SparkSessio
     assert spark is not None
     for pattern in ("(a+)+", "(a|b)*c", "((a?){2}){9}"):
         with pytest.raises(FilterError, match="invalid pattern for Spark"):
-            where(parse(f"topic~'{pattern}'"))
+            filter_condition(parse(f"topic~'{pattern}'"))
     with pytest.raises(FilterError, match="not a time"):
-        where(parse("ts>2026-02-31"))
+        filter_condition(parse("ts>2026-02-31"))
 
 
 @pytest.mark.skipif(ENGINE == "embedded", reason="runs Python in the engine")
@@ -128,7 +130,7 @@ def test_text_filters_match_as_in_python(spark: SparkSession, captured: DataFram
     texts = ["metadata", "10.0.0", "topics", "app", "UNSUPPORTED", "a", "L0*", "not Fetch", "16-", "'client'"]
     filters = [*map(parse, texts)]
     results = rows.select(
-        *(where(line_filter).alias(str(index)) for index, line_filter in enumerate(filters))
+        *(filter_condition(line_filter).alias(str(index)) for index, line_filter in enumerate(filters))
     ).collect()
     for index, line_filter in enumerate(filters):
         assert [row[index] for row in results] == [line_filter.matches(line) for line in lines], line_filter
@@ -142,7 +144,7 @@ def test_record_filters_match_as_in_python(spark: SparkSession) -> None:
         request("Fetch"),
     ]
     filters = [parse(text) for text in (*RECORD_FILTERS, "not key=k1")]
-    conditions = [where(line_filter).alias(str(index)) for index, line_filter in enumerate(filters)]
+    conditions = [filter_condition(line_filter).alias(str(index)) for index, line_filter in enumerate(filters)]
     rows = table(spark, *lines).select(*conditions).collect()
     for index, line_filter in enumerate(filters):
         assert [row[index] for row in rows] == [line_filter.matches(as_mapping(line)) for line in lines], line_filter

@@ -206,10 +206,10 @@ def test_start_is_the_first_record_in_flight() -> None:
 
 def test_descending_offsets_select_no_runs() -> None:
     batch = AcquiredBatch([Run(0, 9, RecordState.AVAILABLE, 0)])
-    assert batch.within(6, 3) == []
+    assert batch.split_runs_between(6, 3) == []
     assert [(run.first, run.last) for run in batch.runs] == [(0, 9)]
-    assert [(run.first, run.last) for run in batch.within(4, 6)] == [(4, 6)]
-    assert batch.at(10) is None
+    assert [(run.first, run.last) for run in batch.split_runs_between(4, 6)] == [(4, 6)]
+    assert batch.run_at(10) is None
 
 
 def test_released_records_before_the_start_are_dropped() -> None:

@@ -72,7 +72,7 @@ def test_only_the_partitions_of_a_period_are_read(
         if file.parent.name not in ("hour=23", "hour=00"):
             file.write_bytes(b"no Parquet: whoever opens it fails")
     period = Period(november(21, 23, 30), november(22, 0, 31))
-    rows = read_table(spark, str(table_copy), may_have_lines=period.may_have_lines).where(period.column())
+    rows = read_table(spark, str(table_copy), may_have=period.may_have).where(period.column())
     assert offsets(rows) == [18, 19]
     if ENGINE == "embedded":
         return
@@ -95,7 +95,7 @@ def test_only_the_partitions_of_a_period_are_read(
     ],
 )
 def test_files_of_other_hours_are_not_opened(path: str, expected: bool) -> None:
-    assert Period(november(21, 6, 30), november(21, 9)).may_have_lines(path) is expected
+    assert Period(november(21, 6, 30), november(21, 9)).may_have(path) is expected
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
