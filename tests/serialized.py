@@ -25,7 +25,7 @@ PROTO_PAYMENT = bytes.fromhex("0000000004020219000000000000e03f")
 JSON_ORDER = bytes.fromhex("00000000057b226964223a31377d")
 
 
-class Registered(dict[SchemaKey, Schema]):
+class InMemoryRegistry(dict[SchemaKey, Schema]):
     """A schema registry in memory, which is a source of schemas."""
 
     def add(self, schema_id: int, type_: str, text: str, *subjects: str) -> None:
@@ -35,9 +35,9 @@ class Registered(dict[SchemaKey, Schema]):
         return {key: self.get(key) or NotRegistered(f"the registry has no schema with {key}") for key in keys}
 
 
-def registered() -> Registered:
+def sample_registry() -> InMemoryRegistry:
     """Return a registry with these schemas."""
-    registry = Registered()
+    registry = InMemoryRegistry()
     registry.add(1, "AVRO", KEY_SCHEMA, "orders-key")
     registry.add(2, "AVRO", ORDER_SCHEMA, "orders-value")
     registry.add(3, "AVRO", PAYMENT_SCHEMA, "payments-value")

@@ -12,7 +12,7 @@ from dissectors.schemas import VersionRange
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import Field, Layout, layout
 from dissectors.wire.primitives import uuid_text
-from tests.kproxy.frames import framed
+from tests.kproxy.frames import with_length_prefix
 
 #: (name, version) of every message in the schemas.
 LAYOUTS = [(name, version) for name in schemas.message_names()
@@ -84,7 +84,9 @@ def requests(draw: st.DrawFn) -> bytes:
     layouts = api_layouts(key, version)
     assert layouts is not None
     header = draw(values(layouts.request_header)) | {"request_api_key": key, "request_api_version": version}
-    return framed(encode(layouts.request_header, header) + encode(layouts.request, draw(values(layouts.request))))
+    return with_length_prefix(
+        encode(layouts.request_header, header) + encode(layouts.request, draw(values(layouts.request)))
+    )
 
 
 @st.composite
@@ -95,7 +97,9 @@ def responses(draw: st.DrawFn) -> tuple[bytes, int, int]:
     assert layouts is not None
     header = draw(values(layouts.response_header))
     return (
-        framed(encode(layouts.response_header, header) + encode(layouts.response, draw(values(layouts.response)))),
+        with_length_prefix(
+            encode(layouts.response_header, header) + encode(layouts.response, draw(values(layouts.response)))
+        ),
         key,
         version,
     )

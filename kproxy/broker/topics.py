@@ -74,7 +74,7 @@ class Topics:
     def __iter__(self) -> Iterator[Topic]:
         return iter(self._by_name.values())
 
-    def named(self, name: str) -> Topic | None:
+    def by_name(self, name: str) -> Topic | None:
         """Return the topic with that name."""
         return self._by_name.get(name)
 

@@ -16,7 +16,7 @@ from tests.dissectors.diagnosis.broken import Mutations
 from tests.dissectors.embedded.samples import FRAMES
 from tests.fuzz.mutations import mutate
 from tests.kproxy.capture_results import DATA, lines_of
-from tests.kproxy.frames import framed
+from tests.kproxy.frames import with_length_prefix
 
 #: The number of exchanges per chunk that are written under layout edits; writing them is slow, so a chunk reuses them.
 _EDITED = 300
@@ -94,7 +94,7 @@ class Source:
         self._edited = []
         for _ in range(_EDITED):
             request, broken = edited.exchange()
-            sides = (broken.frame, framed(bytes(8))) if broken.is_request else (request, broken.frame)
+            sides = (broken.frame, with_length_prefix(bytes(8))) if broken.is_request else (request, broken.frame)
             self._edited.append(Exchange(broken.key, broken.version, *sides))
         self._sources = (*(_kafka_exchanges(), _captured_exchanges(), self._edited) * 3, _internal_topic_exchanges())
 
@@ -111,7 +111,7 @@ class Source:
             request = mutate(random, request, other_exchange.request[4:], 8)
         if choice > 0.4:
             response = mutate(random, response, other_exchange.response[4:], 4)
-        return Exchange(key, version, framed(request), framed(response))
+        return Exchange(key, version, with_length_prefix(request), with_length_prefix(response))
 
     def _pick(self) -> Exchange:
         return self._random.choice(self._random.choice(self._sources))

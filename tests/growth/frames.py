@@ -13,7 +13,7 @@ from dissectors.records.encode import encode as encode_batches
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import Field, Layout
 from dissectors.wire.primitives import uuid_text
-from tests.kproxy.frames import framed
+from tests.kproxy.frames import with_length_prefix
 
 #: The path of a part of a message: names of fields, or `TAGS` for the tag buffer of a struct.
 Path = tuple[str, ...]
@@ -104,8 +104,8 @@ class GrowingFrame:
         )
         damage = DAMAGE[self.damage]
         if self.is_request:
-            return framed(damage(request_bytes)), framed(response_bytes)
-        return framed(request_bytes), framed(damage(response_bytes))
+            return with_length_prefix(damage(request_bytes)), with_length_prefix(response_bytes)
+        return with_length_prefix(request_bytes), with_length_prefix(damage(response_bytes))
 
 
 def parts(layout: Layout, path: Path = ()) -> Iterator[Path]:

@@ -21,7 +21,7 @@ def request(
         "correlation_id": correlation_id,
         "client_id": client_id,
     }
-    return framed(encode(layouts.request_header, header) + encode(layouts.request, body))
+    return with_length_prefix(encode(layouts.request_header, header) + encode(layouts.request, body))
 
 
 def response(api: str, version: int, body: dict[str, Any], *, correlation_id: int = 1) -> bytes:
@@ -30,9 +30,11 @@ def response(api: str, version: int, body: dict[str, Any], *, correlation_id: in
     assert known_api is not None
     layouts = api_layouts(known_api.key, version)
     assert layouts is not None
-    return framed(encode(layouts.response_header, {"correlation_id": correlation_id}) + encode(layouts.response, body))
+    return with_length_prefix(
+        encode(layouts.response_header, {"correlation_id": correlation_id}) + encode(layouts.response, body)
+    )
 
 
-def framed(data: bytes) -> bytes:
+def with_length_prefix(data: bytes) -> bytes:
     """Return `data` with a length prefix."""
     return len(data).to_bytes(4, "big") + data

@@ -70,8 +70,8 @@ from kproxy.outputs.rule_limits import parse_limits
 from kproxy.proxy.tap_protocol import HEAD_BYTES
 from kproxy.proxy.tls.remedies import remedy
 from kproxy.trace.lines import FindingEntry, FindingLine, Line, RequestLine, ResponseLine
-from tests.kproxy.frames import framed
-from tests.serialized import Registered
+from tests.kproxy.frames import with_length_prefix
+from tests.serialized import InMemoryRegistry
 
 BEGIN = 1_767_225_600_000_000_000  # 2026-01-01T00:00:00Z
 MS = 1_000_000
@@ -101,7 +101,7 @@ class StoryPlayer:
     lines: list[Line] = field(default_factory=list)
     conversations: dict[int, _Conversation] = field(default_factory=dict)
     attempts: int = 0
-    registry: Registered | None = None
+    registry: InMemoryRegistry | None = None
 
     def play(self, text: str) -> None:
         """Feed the lines of a story."""
@@ -140,7 +140,7 @@ class StoryPlayer:
             self.lines += self.inspector.connect_failed(1000 + self.attempts, failed_connect, since=self.at)
         elif match := re.fullmatch(r"schema (\d+) (\S+) (?:(PROTOBUF|JSON) )?(.*)", line):
             if self.registry is None:
-                self.registry = Registered()
+                self.registry = InMemoryRegistry()
                 self.inspector = Inspector("story", record_values=RecordValues(self.registry, Masks(())))
             self.registry.add(int(match[1]), match[3] or "AVRO", match[4], *match[2].split(","))
         elif match := re.fullmatch(r"fail (\w+)", line):
@@ -237,12 +237,12 @@ def _encode_frame(
 ) -> bytes:
     """Return the frame with this header and body; if `edit` is given, it is applied to the layout."""
     if edit is None:
-        return framed(encode(header, header_values) + encode(body, prepared(body, values)))
+        return with_length_prefix(encode(header, header_values) + encode(body, to_encodable(body, values)))
     layout = frame_layout(header, body)
     applied_edit = _edit(edit, body)
     edited_body = applied_edit.apply(layout).fields[1].struct
     assert edited_body is not None
-    return write(applied_edit, layout, {"header": header_values, "body": prepared(edited_body, values)})
+    return write(applied_edit, layout, {"header": header_values, "body": to_encodable(edited_body, values)})
 
 
 def _edit(text: str, body: Layout) -> Edit:
@@ -285,7 +285,7 @@ def _joined_lines(text: str) -> Iterator[str]:
         yield joined
 
 
-def prepared(struct: Layout, values: dict[str, Any]) -> dict[str, Any]:
+def to_encodable(struct: Layout, values: dict[str, Any]) -> dict[str, Any]:
     """Convert JSON values to the values that `encode` accepts.
 
     Raises:
@@ -295,20 +295,24 @@ def prepared(struct: Layout, values: dict[str, Any]) -> dict[str, Any]:
     if unknown_names := values.keys() - fields.keys() - {"_tags"}:
         raise ValueError(f"{struct.name} has no {', '.join(sorted(unknown_names))}; it has {', '.join(fields)}")
     return {
-        name: _prepared_value(fields[name], value)
+        name: _to_encodable_value(fields[name], value)
         if name in fields
         else [[tag, _to_bytes(data)] for tag, data in value]
         for name, value in values.items()
     }
 
 
-def _prepared_value(field: Field, value: Any) -> Any:
+def _to_encodable_value(field: Field, value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, dict) and value.keys() == {"repeat", "times"}:
         value = value["repeat"] * value["times"]
     if field.struct is not None:
-        return [prepared(field.struct, element) for element in value] if field.array else prepared(field.struct, value)
+        return (
+            [to_encodable(field.struct, element) for element in value]
+            if field.array
+            else to_encodable(field.struct, value)
+        )
     if field.type not in {"bytes", "records"}:
         return value
     return [_to_bytes(element) for element in value] if field.array else _to_bytes(value)
@@ -319,7 +323,7 @@ def _to_bytes(value: Any) -> bytes:
         return bytes.fromhex(value)
     if isinstance(value, dict):
         kind = layout(value["type"], value["version"])
-        return int(value["version"]).to_bytes(2, "big") + encode(kind, prepared(kind, value["data"]))
+        return int(value["version"]).to_bytes(2, "big") + encode(kind, to_encodable(kind, value["data"]))
     return records.encode([_encode_texts(batch) for batch in value])
 
 

@@ -14,7 +14,7 @@ from kproxy.inspection.inspector import Inspector
 from kproxy.outputs.text import TextOutput
 from kproxy.trace.encoding import append_line
 from kproxy.trace.lines import Detail, Line
-from tests.kproxy.frames import framed, request
+from tests.kproxy.frames import request, with_length_prefix
 from tests.kproxy.stories import StoryPlayer
 
 SECRET = b"hunter2" * 4
@@ -64,7 +64,7 @@ def story_lines(detail: Detail) -> list[Line]:
     player.play(STORY)
     frame = request("SaslAuthenticate", 1, {"auth_bytes": SECRET})[4:]
     for damaged in (frame + b"\0\0", frame[:-3]):
-        player.play(f"> hex {framed(damaged).hex()}")
+        player.play(f"> hex {with_length_prefix(damaged).hex()}")
     return player.lines
 
 

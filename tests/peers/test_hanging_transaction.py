@@ -18,7 +18,7 @@ import pytest
 from dissectors.messages.message import api_layouts, read_response
 from dissectors.schemas import api_by_name
 from dissectors.wire.encode import encode
-from tests.kproxy.stories import prepared
+from tests.kproxy.stories import to_encodable
 from tests.peers.kafka import RELEASES, Kafka, missing
 from tests.peers.processes import until
 from tests.peers.proxy import Proxy
@@ -69,7 +69,7 @@ class RawProducer:
         assert known_api is not None
         layouts = api_layouts(known_api.key, version)
         assert layouts is not None
-        encoded_body = encode(layouts.request, prepared(layouts.request, body))
+        encoded_body = encode(layouts.request, to_encodable(layouts.request, body))
         for _ in range(10 * SECONDS):
             self._number += 1
             header = {"request_api_key": known_api.key, "request_api_version": version, "client_id": "raw"}

@@ -19,7 +19,7 @@ from tests.kproxy.browse.pictures.test_topics_over_time import fetch_exchange
 from tests.kproxy.browse.sessions import session_of_capture
 from tests.kproxy.browse.sides import request_line
 from tests.kproxy.capture_results import lines_of
-from tests.kproxy.cli.test_payloads import produce, written
+from tests.kproxy.cli.test_payloads import produce, write_capture
 from tests.kproxy.frames import request
 from tests.kproxy.html.filters import lines, match_results, match_results_script, sample_texts
 from tests.kproxy.html.pages import page_of
@@ -128,7 +128,7 @@ def test_filter_treats_request_and_response_as_one(tab: Tab, tmp_path: Path) -> 
 
 
 def test_decoded_records_are_filtered_and_shown(tab: Tab, tmp_path: Path) -> None:
-    show_page(tab, tmp_path, written(tmp_path / "a.pcap", produce()), "--payloads")
+    show_page(tab, tmp_path, write_capture(tmp_path / "a.pcap", produce()), "--payloads")
     show_frames(tab)
     type_filter(tab, "value.card.number=planted and not value.id=6")
     tab.until(f"{COUNT} === '1 of 3 rows'")
@@ -369,7 +369,7 @@ def test_frames_on_a_narrow_screen_have_their_time_and_client(tab: Tab, tmp_path
 
 
 def test_records_view_shows_only_matching_records(tab: Tab, tmp_path: Path) -> None:
-    show_page(tab, tmp_path, written(tmp_path / "a.pcap", produce("gzip")), "--payloads")
+    show_page(tab, tmp_path, write_capture(tmp_path / "a.pcap", produce("gzip")), "--payloads")
     for text, keys in FILTERED.items():
         if text == "without-schema":
             continue  # a page does not search bytes
@@ -384,7 +384,7 @@ def test_records_view_shows_only_matching_records(tab: Tab, tmp_path: Path) -> N
 
 def test_records_of_an_outdated_filter_are_not_added(tab: Tab, tmp_path: Path) -> None:
     """The first filter is answered after the second."""
-    show_page(tab, tmp_path, written(tmp_path / "a.pcap", produce()), "--payloads")
+    show_page(tab, tmp_path, write_capture(tmp_path / "a.pcap", produce()), "--payloads")
     script = join_modules(MODULES[: MODULES.index("records_view.js") + 1])
     shown = tab.run(f"""(async () => {{
       {script}

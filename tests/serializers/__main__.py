@@ -27,7 +27,7 @@ async def go_records() -> list[dict[str, Any]]:
     """Return the records of `_schemas`, followed by the messages."""
     async with Broker(ports=None) as broker, serve_registry(TcpAddress("127.0.0.1", 0), broker) as [address]:
         text = await program_output("go", "run", ".", f"http://{address}", directory=HERE / "go")
-        topic = broker.cluster.part(Topics).named("_schemas")
+        topic = broker.cluster.part(Topics).by_name("_schemas")
         assert topic is not None
         log = topic.partitions[0].log
         schema_records = [

@@ -43,7 +43,7 @@ async def alter_share_group_offsets(request: Request) -> Body:
 
 
 async def _alter_topic(request: Request, group: ShareGroup, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    topic = request.cluster.part(Topics).named(entry["topic_name"])
+    topic = request.cluster.part(Topics).by_name(entry["topic_name"])
     return {
         "topic_name": entry["topic_name"],
         "topic_id": topic.id if topic is not None else NULL_UUID,

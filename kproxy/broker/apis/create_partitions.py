@@ -37,7 +37,7 @@ async def create_partitions(request: Request) -> Body:
 def _add_partitions(request: Request, entry: Mapping[str, Any]) -> None:
     topics = request.cluster.part(Topics)
     require(request, "ALTER", "TOPIC", entry["name"])
-    topic = topics.named(entry["name"])
+    topic = topics.by_name(entry["name"])
     if topic is None:
         raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)
     old_count, count, assignments = len(topic.partitions), entry["count"], entry["assignments"]

@@ -54,7 +54,7 @@ def _create(request: Request, entry: Mapping[str, Any]) -> Mapping[str, Any]:
     cluster = request.cluster
     topics, configs = cluster.part(Topics), cluster.part(Configs)
     check_name(name)
-    if topics.named(name) is not None:
+    if topics.by_name(name) is not None:
         raise ApiError(Error.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     if (colliding_topic := topics.find_colliding(name)) is not None:
         raise ApiError(Error.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {colliding_topic}")

@@ -42,7 +42,7 @@ def _delete_topic(request: Request, group_id: str, name: str) -> Mapping[str, An
     states = request.cluster.part(ShareStates)
     try:
         require(request, "READ", "TOPIC", name)
-        if (topic := request.cluster.part(Topics).named(name)) is None:
+        if (topic := request.cluster.part(Topics).by_name(name)) is None:
             raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION)
         topic_id_partitions = [
             topic_id_partition for topic_id_partition in states.for_group(group_id) if topic_id_partition[0] == topic.id

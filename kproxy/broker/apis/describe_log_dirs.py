@@ -30,7 +30,7 @@ async def describe_log_dirs(request: Request) -> Body:
     if requested_topics is None:
         partitions = [(topic, range(len(topic.partitions))) for topic in topics]
     else:
-        requested = ((topics.named(topic["topic"]), topic["partitions"]) for topic in requested_topics)
+        requested = ((topics.by_name(topic["topic"]), topic["partitions"]) for topic in requested_topics)
         partitions = [(topic, indexes) for topic, indexes in requested if topic is not None]
     topic_sizes = [_partition_sizes(request, topic, indexes) async for topic, indexes in paced(partitions)]
     disk = shutil.disk_usage(data_dir) if data_dir is not None and data_dir.is_dir() else None

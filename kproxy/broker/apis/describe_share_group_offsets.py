@@ -65,7 +65,7 @@ async def _describe_requested_topic(request: Request, group: str, entry: Mapping
         error = {"error_code": api_error.error, "error_message": api_error.message}
     else:
         error = {}
-        if (topic := request.cluster.part(Topics).named(name)) is not None:
+        if (topic := request.cluster.part(Topics).by_name(name)) is not None:
             return await _describe_topic(request, group, topic, indexes)
     unknown = [{"partition_index": index, "start_offset": UNKNOWN, "lag": UNKNOWN, **error} for index in indexes]
     return {"topic_name": name, "topic_id": NULL_UUID, "partitions": unknown}

@@ -37,7 +37,7 @@ async def describe_topic_partitions(request: Request) -> Body:
         first_index = cursor["partition_index"] if cursor is not None and name == cursor["topic_name"] else 0
         if partitions_left == 0:
             return {"topics": rows, "next_cursor": {"topic_name": name, "partition_index": 0}}
-        topic = topics.named(name)
+        topic = topics.by_name(name)
         if not is_allowed(request, "DESCRIBE", "TOPIC", name):
             if body["topics"]:
                 rows.append({"error_code": Error.TOPIC_AUTHORIZATION_FAILED, "name": name})

@@ -62,7 +62,7 @@ def _coordinator_result(request: Request, key: str, kind: int) -> Mapping[str, A
         require(request, *_AUTHORIZATION[kind], CLUSTER if kind == _SHARE else key)
     except ApiError as api_error:
         return _error_response(api_error.error)
-    if request.cluster.part(Topics).named(_STATE_TOPICS[kind]) is None:
+    if request.cluster.part(Topics).by_name(_STATE_TOPICS[kind]) is None:
         try:
             request.cluster.part(AutoCreation).create_now(_STATE_TOPICS[kind])
         except ApiError:  # e.g. the disk is full

@@ -100,7 +100,7 @@ def _requested_topic(
             require(request, "DESCRIBE", "TOPIC", name)
         if name is not None and topic_id == NULL_UUID:
             return _with_operations(
-                request, topics.named(name) or _reject_missing(request, topics, name, missing_names)
+                request, topics.by_name(name) or _reject_missing(request, topics, name, missing_names)
             )
         topic = topics.find(None, topic_id)
         require(request, "DESCRIBE", "TOPIC", topic.name)

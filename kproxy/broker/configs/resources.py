@@ -36,7 +36,7 @@ def find_resource(request: Request, entry: Mapping[str, Any]) -> Resource:
         raise ApiError(Error.INVALID_REQUEST, f"Unknown resource type {entry['resource_type']}")
     if kind == "topic":
         check_name(name)
-        if request.cluster.part(Topics).named(name) is None:
+        if request.cluster.part(Topics).by_name(name) is None:
             raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         return Resource(kind, name, "TOPIC", name)
     if kind in ("broker", "broker_logger"):

@@ -159,7 +159,7 @@ class ClassicProtocolSupport(Reconciliation):
         return any(partition in taken_partitions for partition in self.target[member.id] - member.assigned.keys())
 
     def _owned_partitions(self, owned: Iterable[Mapping[str, Any]]) -> frozenset[TopicIdPartition]:
-        topics = ((self._context.topics.named(topic["topic"]), topic["partitions"]) for topic in owned)
+        topics = ((self._context.topics.by_name(topic["topic"]), topic["partitions"]) for topic in owned)
         return frozenset((topic.id, index) for topic, indexes in topics if topic is not None for index in indexes)
 
     def _remove(self, member_ids: Collection[str]) -> None:

@@ -46,7 +46,7 @@ class SubscribedTopics:
     def topics(self, *members: ConsumerMember) -> list[Topic]:
         """Return the existing topics that members subscribe to."""
         names = frozenset().union(*map(self.names, members))
-        return [topic for name in names if (topic := self._topics.named(name)) is not None]
+        return [topic for name in names if (topic := self._topics.by_name(name)) is not None]
 
     def partitions(self, members: Iterable[ConsumerMember]) -> dict[str, int]:
         """Return the number of partitions of the members' topics, by topic id."""

@@ -169,7 +169,7 @@ class Offsets:
         self._journal.put("staged offsets", _journal_key(group, topic_partition, producer_id), None)
 
     def _is_deleted(self, topic: str, committed: CommittedOffset) -> bool:
-        current_topic = self._topics.named(topic)
+        current_topic = self._topics.by_name(topic)
         return current_topic is None or current_topic.id != committed.topic_id
 
     def _check_capacity(self, new_count: int) -> None:

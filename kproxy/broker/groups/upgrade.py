@@ -74,7 +74,9 @@ _EMPTY_ASSIGNMENT: Mapping[str, Any] = {"assigned_partitions": [], "user_data": 
 
 
 def _assigned_partitions(assignment: Mapping[str, Any], topics: Topics) -> list[TopicIdPartition]:
-    topics_found = ((topics.named(topic["topic"]), topic["partitions"]) for topic in assignment["assigned_partitions"])
+    topics_found = (
+        (topics.by_name(topic["topic"]), topic["partitions"]) for topic in assignment["assigned_partitions"]
+    )
     return [(topic.id, index) for topic, indexes in topics_found if topic is not None for index in indexes]
 
 

@@ -171,7 +171,7 @@ class Subjects:
 
     def _topic_log(self) -> Log:
         topics = self._cluster.part(Topics)
-        if (topic := topics.named(TOPIC)) is None:
+        if (topic := topics.by_name(TOPIC)) is None:
             try:
                 topic = topics.create(TOPIC, topics.choose_replicas(1, topics.default_replication))
             except ApiError as api_error:

@@ -242,7 +242,7 @@ class ShareGroup(Group):
 
     def _existing_topics(self, member: ShareMember) -> list[Topic]:
         """Return the existing topics that a member subscribes to."""
-        return [topic for name in member.topics if (topic := self._context.topics.named(name)) is not None]
+        return [topic for name in member.topics if (topic := self._context.topics.by_name(name)) is not None]
 
     def _initialize_states(self, partitions: Mapping[str, int]) -> None:
         """Create a state for every partition that members may read."""

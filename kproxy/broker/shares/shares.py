@@ -28,7 +28,7 @@ class SharePartitions:
         self._states = cluster.part(ShareStates)
         self._settings = cluster.part(ShareSettings)
 
-    def opened(self, group: str, partition: Partition) -> SharePartition | None:
+    def find_open(self, group: str, partition: Partition) -> SharePartition | None:
         """Return the share partition if it has been fetched from in this leader epoch."""
         state = self._states.get(group, (partition.topic_id, partition.index))
         live = state.live if state is not None else None
@@ -40,7 +40,7 @@ class SharePartitions:
         partition = self._topics.partition(topic.name, topic_id_partition[1]) if topic is not None else None
         if partition is None or partition.leader != node.id:
             return None
-        return self.opened(group, partition)
+        return self.find_open(group, partition)
 
     def open(self, group: str, partition: Partition) -> SharePartition:
         """Return the share partition; open it if needed.
@@ -48,7 +48,7 @@ class SharePartitions:
         Raises:
             ApiError: UNKNOWN_SERVER_ERROR, as in Kafka, if the group has no state for it; OFFSET_NOT_AVAILABLE.
         """
-        if (share_partition := self.opened(group, partition)) is not None:
+        if (share_partition := self.find_open(group, partition)) is not None:
             return share_partition
         state = self._states.get(group, (partition.topic_id, partition.index))
         if state is None:

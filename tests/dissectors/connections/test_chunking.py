@@ -23,7 +23,7 @@ from dissectors.messages.message import api_layouts
 from dissectors.wire.encode import encode
 from tests.dissectors.connections.test_protocol_detection import STREAMS
 from tests.dissectors.story import story
-from tests.kproxy.frames import framed, request, response
+from tests.kproxy.frames import request, response, with_length_prefix
 from tests.strategies import API_VERSIONS, damaged, values
 
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
@@ -71,14 +71,14 @@ def transcripts(draw: st.DrawFn) -> Transcript:
             response_bytes = encode(layouts.response_header, {"correlation_id": correlation_id}) + encode(
                 layouts.response, draw(values(layouts.response))
             )
-            add_turn((REQUEST, framed(request_bytes)))
+            add_turn((REQUEST, with_length_prefix(request_bytes)))
             add_turn(
                 (
                     RESPONSE,
                     draw(
-                        damaged(st.just(framed(response_bytes)))
+                        damaged(st.just(with_length_prefix(response_bytes)))
                         if draw(st.booleans())
-                        else st.just(framed(response_bytes))
+                        else st.just(with_length_prefix(response_bytes))
                     ),
                 )
             )
@@ -86,8 +86,8 @@ def transcripts(draw: st.DrawFn) -> Transcript:
             add_turn((REQUEST, request("SaslHandshake", 0, {"mechanism": "PLAIN"}, correlation_id=correlation_id)))
             add_turn((RESPONSE, response("SaslHandshake", 0, {}, correlation_id=correlation_id)))
             for _ in range(draw(st.integers(1, 2))):
-                add_turn((REQUEST, framed(draw(st.binary(max_size=20)))))
-                add_turn((RESPONSE, framed(draw(st.binary(max_size=20)))))
+                add_turn((REQUEST, with_length_prefix(draw(st.binary(max_size=20)))))
+                add_turn((RESPONSE, with_length_prefix(draw(st.binary(max_size=20)))))
         elif kind == "lost":
             add_turn((draw(st.sampled_from(Direction)), draw(st.integers(1, 40))))
         elif kind == "foreign":

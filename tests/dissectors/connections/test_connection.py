@@ -19,7 +19,7 @@ from tests.dissectors.dialogue import (
     heartbeats,
 )
 from tests.dissectors.story import story
-from tests.kproxy.frames import framed, request, response
+from tests.kproxy.frames import request, response, with_length_prefix
 
 
 def test_response_is_paired_with_its_request() -> None:
@@ -316,8 +316,8 @@ def test_kafka_frames_may_follow_a_raw_plain_token() -> None:
     handshake_request, handshake_response = handshake(0, "PLAIN")
     dialogue.client(handshake_request)
     dialogue.server(handshake_response)
-    assert dialogue.client(framed(b"\0alice\0secret")) == [f"> token @{len(handshake_request)}+13"]
-    assert dialogue.server(framed(b"")) == [f"< token @{len(handshake_response)}+0"]
+    assert dialogue.client(with_length_prefix(b"\0alice\0secret")) == [f"> token @{len(handshake_request)}+13"]
+    assert dialogue.server(with_length_prefix(b"")) == [f"< token @{len(handshake_response)}+0"]
     assert dialogue.client(heartbeat(2)) == [f"> Heartbeat v0 #2 @{len(handshake_request) + 17}+24"]
     assert dialogue.server(heartbeat_response(2)) == [
         f"< #2 to Heartbeat @{len(handshake_request) + 17} @{len(handshake_response) + 4}+6"
@@ -333,9 +333,9 @@ def test_raw_scram_tokens_are_recognised_in_both_directions() -> None:
         (b"n,,n=alice,r=abc", b"r=abcdef,s=c2FsdA==,i=4096"),
         (b"c=biws,r=abcdef,p=cHJvb2Y=", b"v=c2ln"),
     ):
-        [line] = dialogue.client(framed(client_token))
+        [line] = dialogue.client(with_length_prefix(client_token))
         assert line.startswith("> token @")
-        [line] = dialogue.server(framed(server_token))
+        [line] = dialogue.server(with_length_prefix(server_token))
         assert line.startswith("< token @")
     assert len(dialogue.client(heartbeat(2))) == 1
     assert dialogue.server(heartbeat_response(2))[0].startswith("< #2 to Heartbeat")
@@ -347,7 +347,7 @@ def test_token_is_expected_only_after_an_accepted_handshake_of_version_0() -> No
         handshake_request, handshake_response = handshake(version, "PLAIN", error_code=33 if version == 0 else 0)
         dialogue.client(handshake_request)
         dialogue.server(handshake_response)
-        [line] = dialogue.client(framed(b"\0alice\0secret"))
+        [line] = dialogue.client(with_length_prefix(b"\0alice\0secret"))
         assert "token" not in line
 
 
@@ -356,7 +356,7 @@ def test_token_stays_secret_if_the_handshake_response_was_lost() -> None:
     handshake_request, handshake_response = handshake(0, "PLAIN")
     dialogue.client(handshake_request)
     dialogue.lose(RESPONSE, len(handshake_response))
-    assert dialogue.client(framed(b"\0alice\0secret")) == [f"> token @{len(handshake_request)}+13"]
+    assert dialogue.client(with_length_prefix(b"\0alice\0secret")) == [f"> token @{len(handshake_request)}+13"]
 
 
 def test_kafka_request_may_follow_a_token_immediately() -> None:
@@ -364,8 +364,8 @@ def test_kafka_request_may_follow_a_token_immediately() -> None:
     handshake_request, handshake_response = handshake(0, "PLAIN")
     dialogue.client(handshake_request)
     dialogue.server(handshake_response)
-    assert len(dialogue.client(framed(b"\0alice\0secret") + heartbeat(0))) == 2
-    assert dialogue.server(framed(b"") + heartbeat_response(0)) == [
+    assert len(dialogue.client(with_length_prefix(b"\0alice\0secret") + heartbeat(0))) == 2
+    assert dialogue.server(with_length_prefix(b"") + heartbeat_response(0)) == [
         f"< token @{len(handshake_response)}+0",
         f"< #0 to Heartbeat @{len(handshake_request) + 17} @{len(handshake_response) + 4}+6",
     ]
@@ -379,7 +379,7 @@ def test_responses_are_paired_when_the_token_response_was_lost() -> None:
     handshake_request, handshake_response = handshake(0, "PLAIN")
     dialogue.client(handshake_request)
     dialogue.server(handshake_response)
-    dialogue.client(framed(b"\0alice\0secret") + heartbeats(2, 3))
+    dialogue.client(with_length_prefix(b"\0alice\0secret") + heartbeats(2, 3))
     assert dialogue.server(heartbeat_responses(2, 9, 3)) == [
         f"< #2 to Heartbeat @{len(handshake_request) + 17} @{len(handshake_response)}+6",
         f"< #9 to nobody @{len(handshake_response) + 10}+6",
@@ -426,10 +426,10 @@ def test_request_with_a_trailing_byte_is_a_token_after_the_handshake() -> None:
     handshake_request, handshake_response = handshake(0, "PLAIN")
     dialogue.client(handshake_request)
     dialogue.server(handshake_response)
-    frame = framed(heartbeat(2)[4:] + b"\0")
+    frame = with_length_prefix(heartbeat(2)[4:] + b"\0")
     assert dialogue.client(frame) == [f"> token @{len(handshake_request)}+25"]
 
 
 def test_encoded_request_header_is_plausible() -> None:
     header = encode(layout("RequestHeader", 2), {"request_api_key": 12, "request_api_version": 4, "client_id": "me"})
-    assert is_plausible_request(framed(header), 0)
+    assert is_plausible_request(with_length_prefix(header), 0)

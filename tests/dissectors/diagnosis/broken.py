@@ -14,7 +14,7 @@ from dissectors.schemas import api_by_name
 from dissectors.wire.errors import EncodeError
 from dissectors.wire.layout import Layout
 from tests.dissectors.diagnosis.cluster_values import Realistic
-from tests.kproxy.frames import framed, response
+from tests.kproxy.frames import response, with_length_prefix
 from tests.strategies import API_VERSIONS
 
 MIB = 1 << 20
@@ -92,17 +92,19 @@ def produce_without_throttle() -> Broken:
 
 def zeros() -> Broken:
     """Return a frame of nothing but zeros."""
-    return _broken_frame("Metadata", 12, framed(bytes(MIB)))
+    return _broken_frame("Metadata", 12, with_length_prefix(bytes(MIB)))
 
 
 def noise() -> Broken:
     """Return a frame of random bytes."""
-    return _broken_frame("Metadata", 5, framed(Random(1).randbytes(MIB)))
+    return _broken_frame("Metadata", 5, with_length_prefix(Random(1).randbytes(MIB)))
 
 
 def smallest_elements() -> Broken:
     """Return a frame with one element per byte, followed by a wrong byte."""
-    return _broken_frame("Metadata", 12, framed(bytes(5) + b"\x01" * 9 + MIB.to_bytes(3, "big") + b"\x01" * MIB))
+    return _broken_frame(
+        "Metadata", 12, with_length_prefix(bytes(5) + b"\x01" * 9 + MIB.to_bytes(3, "big") + b"\x01" * MIB)
+    )
 
 
 #: Functions that build frames of about 1 MiB.
@@ -129,10 +131,10 @@ class Mutations:
         """Return a correct request, and either a broken request of its API version or a broken response to it."""
         key, version = self.random.choice(API_VERSIONS)
         request_to_break = Broken(
-            framed(key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(6)), key, version, True
+            with_length_prefix(key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(6)), key, version, True
         )
         request = self._write_frame(request_to_break, None)
-        broken = request_to_break if self.random.random() < 0.4 else Broken(framed(bytes(8)), key, version)
+        broken = request_to_break if self.random.random() < 0.4 else Broken(with_length_prefix(bytes(8)), key, version)
         return request, broken._replace(frame=self._damage(self._write_frame(broken, self._pick_edit(broken))))
 
     def _write_frame(self, broken: Broken, edit: Edit | None) -> bytes:
@@ -166,4 +168,4 @@ class Mutations:
                 random.choice(_INSERTIONS) if random.random() < 0.6 else random.randbytes(random.choice((1, 1, 2, 4)))
             )
             data = data[:pos] + inserted + data[pos + dropped :]
-        return framed(data)
+        return with_length_prefix(data)

@@ -19,7 +19,7 @@ from dissectors.diagnosis.struct_reader import read_frame
 from dissectors.edits import Edit, parse
 from dissectors.messages.message import read_response
 from tests.dissectors.diagnosis.broken import Mutations
-from tests.kproxy.frames import framed
+from tests.kproxy.frames import with_length_prefix
 
 ENOUGH = 1_000_000
 NO_LIMIT = float("inf")
@@ -87,7 +87,7 @@ def test_resumed_reading_with_a_second_edit_equals_one_from_the_start(seed: int)
 
 def test_array_that_fits_only_with_smaller_elements_is_read() -> None:
     """ListGroups v0: two groups without protocol_type."""
-    data = framed(bytes.fromhex("00000001 0000 00000002 0001 61 0001 62"))
+    data = with_length_prefix(bytes.fromhex("00000001 0000 00000002 0001 61 0001 62"))
     layout = right_layout(read_response(data, 16, 0))
     assert layout is not None
     layouts, proposals = FrameLayouts.of(layout), Proposals(layout.name, 0)

@@ -19,7 +19,7 @@ from kproxy.inspection.explain import explain
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import Detail
 from tests.dissectors.diagnosis.broken import LARGE, Broken, Mutations, metadata
-from tests.kproxy.frames import framed
+from tests.kproxy.frames import with_length_prefix
 from tests.strategies import API_VERSIONS, damaged, requests, responses
 
 #: How many fields may still be read once the work is used up: those of the current struct and of samples.
@@ -78,7 +78,7 @@ def test_damaged_request_gives_a_sane_diagnosis(frame: bytes) -> None:
 @given(st.data())
 def test_damaged_response_gives_a_sane_diagnosis(data: st.DataObject) -> None:
     original_frame, key, version = data.draw(responses())
-    frame = framed(data.draw(damaged(st.just(original_frame[4:]))))
+    frame = with_length_prefix(data.draw(damaged(st.just(original_frame[4:]))))
     note(f"{key} v{version} {frame.hex()}")
     message = read_response(frame, key, version)
     check_diagnosis(message, diagnose(message))
@@ -87,7 +87,7 @@ def test_damaged_response_gives_a_sane_diagnosis(data: st.DataObject) -> None:
 @settings(max_examples=10)
 @given(st.binary(max_size=48), st.sampled_from(API_VERSIONS))
 def test_random_response_gives_a_sane_diagnosis(body: bytes, api_version: tuple[int, int]) -> None:
-    message = read_response(framed(body), *api_version)
+    message = read_response(with_length_prefix(body), *api_version)
     check_diagnosis(message, diagnose(message))
 
 
@@ -146,7 +146,7 @@ def test_work_for_very_many_strings_is_bounded() -> None:
     """DeleteTopics v4 with nearly as many names as are decoded from a frame, and no timeout after them."""
     count = 190_000
     compact_count = bytes([(count + 1) & 0x7F | 0x80, count + 1 >> 7 & 0x7F | 0x80, count + 1 >> 14])
-    frame = framed(bytes.fromhex("0014 0004 00000001 ffff 00") + compact_count + b"\x05abcd" * count)
+    frame = with_length_prefix(bytes.fromhex("0014 0004 00000001 ffff 00") + compact_count + b"\x05abcd" * count)
     remaining, minimum = work_left(Broken(frame, 20, 4, True))
     assert remaining >= minimum
 

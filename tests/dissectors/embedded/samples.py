@@ -43,7 +43,7 @@ def request(api: str, version: int, **values: Any) -> Message:
     layouts = api_layouts(api_entry.key, version)
     assert layouts is not None
     header = {"request_api_key": api_entry.key, "request_api_version": version, "correlation_id": 7, "client_id": "t"}
-    return read_request(framed(encode(layouts.request_header, header) + encode(layouts.request, values)))
+    return read_request(with_length_prefix(encode(layouts.request_header, header) + encode(layouts.request, values)))
 
 
 def response(api: str, version: int, **values: Any) -> Message:
@@ -52,10 +52,10 @@ def response(api: str, version: int, **values: Any) -> Message:
     layouts = api_layouts(api_entry.key, version)
     assert layouts is not None
     payload = encode(layouts.response_header, {"correlation_id": 7}) + encode(layouts.response, values)
-    return read_response(framed(payload), api_entry.key, version)
+    return read_response(with_length_prefix(payload), api_entry.key, version)
 
 
-def framed(data: bytes) -> bytes:
+def with_length_prefix(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 

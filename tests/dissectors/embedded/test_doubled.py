@@ -12,7 +12,7 @@ from dissectors.embedded import redaction, tree, values
 from dissectors.messages.message import Message, read_request, read_response, walk_message
 from dissectors.wire.node import Node
 from kproxy.inspection.explain import Explanation, explain
-from tests.dissectors.embedded.samples import FRAMES, batch, fetch_response, framed, read_row
+from tests.dissectors.embedded.samples import FRAMES, batch, fetch_response, read_row, with_length_prefix
 from tests.dissectors.embedded.test_secrets import SALT, SCRAM
 
 CORPUS = Path(__file__).parents[2] / "data" / "corpus-tame.jsonl.gz"
@@ -35,7 +35,7 @@ def frames_with_a_doubled_field(message: Message) -> Iterator[bytes]:
     """Yield the frame once for each of its bytes fields, with that field written twice."""
     for node in leaves(walk_message(message).nodes):
         if isinstance(node.value, bytes | memoryview) and len(node.value):
-            yield framed(message.frame[4 : node.end] + message.frame[node.start :])
+            yield with_length_prefix(message.frame[4 : node.end] + message.frame[node.start :])
 
 
 def explain_message(message: Message, frame: bytes) -> Explanation:

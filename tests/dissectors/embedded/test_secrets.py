@@ -19,12 +19,12 @@ from tests.dissectors.embedded.samples import (
     all_nodes,
     batch,
     fetch_response,
-    framed,
     node_at,
     read_row,
     real_message,
     response,
     tree,
+    with_length_prefix,
 )
 
 SALT, STORED, SERVER = b"SALTsaltSALT", b"STOREDkeySTOREDkey", b"SERVERkeySERVERkey"
@@ -157,7 +157,7 @@ def malformed_messages() -> dict[str, Message]:
         ),
         "in a later piece of a snapshot": snapshot_response(valid_batch[20:] + valid_batch, position=20),
         "named by the topic's id": fetch_response(METADATA_ID, valid_batch, version=17),
-        "behind the last field": read_response(framed(valid_message.frame[4:] + SCRAM), 1, 12),
+        "behind the last field": read_response(with_length_prefix(valid_message.frame[4:] + SCRAM), 1, 12),
         "where the message cannot be read": read_response(valid_message.frame[:-40], 1, 12),
     }
 

@@ -9,7 +9,7 @@ from dissectors.groups.model import GroupHistory, Lane
 from dissectors.groups.stalls.members import exceeded_silence_limit
 from tests.dissectors.groups.two_members import two_members
 from tests.kproxy.browse.group_story import TAIL, GroupStory, kinds
-from tests.kproxy.browse.sample_overviews import opened
+from tests.kproxy.browse.sample_overviews import open_line
 from tests.kproxy.browse.sessions import BEGAN, SECOND
 
 
@@ -64,7 +64,7 @@ def test_missed_lines_of_all_connections_excuse_silence() -> None:
 def test_connection_with_a_reused_id_has_ended() -> None:
     story = two_members()
     story.request(10, "a", "Heartbeat", generation_id=1)
-    story.lines.append(opened("n-a", at=BEGAN + 20 * SECOND))
+    story.lines.append(open_line("n-a", at=BEGAN + 20 * SECOND))
     story.exchange(21, "a", "OffsetFetch", member=None)
     story.send_heartbeats(10, 40, "b")
     view = story.view(40)

@@ -24,7 +24,7 @@ from dissectors.interception.interceptor import (
     RequestHeader,
 )
 from dissectors.schemas.codes import ApiKey
-from tests.kproxy.frames import framed, request, response
+from tests.kproxy.frames import request, response, with_length_prefix
 
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
 HEARTBEAT, METADATA, PRODUCE = int(ApiKey.HEARTBEAT), int(ApiKey.METADATA), int(ApiKey.PRODUCE)
@@ -88,7 +88,9 @@ def conversations(draw: st.DrawFn) -> list[tuple[bytes, bytes]]:
         key = draw(st.sampled_from([METADATA, HEARTBEAT, int(ApiKey.FETCH), 9999]))
         padding = b"x" * draw(st.sampled_from([0, 1, 5, 300, 2000]))
         head = key.to_bytes(2, "big") + b"\0\1" + number.to_bytes(4, "big")
-        conversation.append((framed(head + padding), framed(number.to_bytes(4, "big") + padding)))
+        conversation.append(
+            (with_length_prefix(head + padding), with_length_prefix(number.to_bytes(4, "big") + padding))
+        )
     return conversation
 
 
@@ -151,15 +153,17 @@ def exchanges(draw: st.DrawFn, *, answers: bool) -> list[PlannedExchange]:
     for number in range(draw(st.integers(1, 8))):
         key = draw(st.sampled_from([METADATA, HEARTBEAT, PRODUCE]))
         padding = b"x" * draw(st.sampled_from([0, 1, 300, 2000]))
-        request_frame = framed(key.to_bytes(2, "big") + b"\0\1" + number.to_bytes(4, "big") + padding)
-        response_frame = framed(number.to_bytes(4, "big") + padding)
+        request_frame = with_length_prefix(key.to_bytes(2, "big") + b"\0\1" + number.to_bytes(4, "big") + padding)
+        response_frame = with_length_prefix(number.to_bytes(4, "big") + padding)
         if key == PRODUCE:
             acks = draw(st.sampled_from([0, -1]))
             request_frame = produce_request(number, acks, padding)
             response_frame = response_frame if acks else b""
         on_request, on_response = FORWARD, FORWARD
         if key == METADATA:
-            answers_by_interceptor: list[Action] = [Answer(framed(b"made by an interceptor"))] if answers else []
+            answers_by_interceptor: list[Action] = (
+                [Answer(with_length_prefix(b"made by an interceptor"))] if answers else []
+            )
             on_request, on_response = (
                 draw(st.sampled_from(actions + answers_by_interceptor)),
                 draw(st.sampled_from(actions)),
@@ -353,9 +357,12 @@ def test_incomplete_frame_passes_at_the_end_of_the_stream() -> None:
 
 def test_raw_sasl_tokens_pass() -> None:
     connection = InterceptedConnection([interceptor_for(RESPONSE, Drop(), METADATA)])
-    tokens = framed(b"\0alice\0secret") + framed(b"") + framed(b"\0\3\0")
+    tokens = with_length_prefix(b"\0alice\0secret") + with_length_prefix(b"") + with_length_prefix(b"\0\3\0")
     assert sent_bytes(connection.receive_data(REQUEST, tokens), REQUEST) == tokens
-    assert sent_bytes(connection.receive_data(RESPONSE, framed(b"") * 2), RESPONSE) == framed(b"") * 2
+    assert (
+        sent_bytes(connection.receive_data(RESPONSE, with_length_prefix(b"") * 2), RESPONSE)
+        == with_length_prefix(b"") * 2
+    )
 
 
 def test_unanswered_requests_take_bounded_memory() -> None:
@@ -389,7 +396,10 @@ def test_produce_without_acks_takes_little_memory() -> None:
     for number in range(1000, 1300):
         connection.receive_data(REQUEST, produce_request(number, acks=1))
     for number in range(1000, 1300):
-        assert sent_bytes(connection.receive_data(RESPONSE, framed(number.to_bytes(4, "big"))), RESPONSE) == b""
+        assert (
+            sent_bytes(connection.receive_data(RESPONSE, with_length_prefix(number.to_bytes(4, "big"))), RESPONSE)
+            == b""
+        )
     assert len(connection._pending) == 0
 
 

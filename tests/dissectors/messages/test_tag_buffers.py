@@ -8,14 +8,14 @@ from dissectors.messages.message import Message, read_response
 from dissectors.messages.tag_buffers import is_default, structs_with_tags
 from dissectors.wire.encode import encode
 from dissectors.wire.layout import Layout, layout
-from tests.kproxy.frames import framed
+from tests.kproxy.frames import with_length_prefix
 
 FETCH = 1
 
 
 def fetch_message(body: dict[str, Any], header: dict[str, Any] | None = None) -> Message:
     encoded_header = encode(layout("ResponseHeader", 1), {"correlation_id": 1} | (header or {}))
-    return read_response(framed(encoded_header + encode(layout("FetchResponse", 16), body)), FETCH, 16)
+    return read_response(with_length_prefix(encoded_header + encode(layout("FetchResponse", 16), body)), FETCH, 16)
 
 
 def partitions(*rows: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def test_tagged_fields_in_the_header_are_found() -> None:
 
 
 def test_message_without_tag_buffers_has_no_tagged_fields() -> None:
-    frame = framed(encode(layout("ResponseHeader", 0), {}) + encode(layout("FetchResponse", 11), {}))
+    frame = with_length_prefix(encode(layout("ResponseHeader", 0), {}) + encode(layout("FetchResponse", 11), {}))
     assert tagged_paths(read_response(frame, FETCH, 11)) == []
 
 

@@ -31,7 +31,7 @@ def only_fault(data: bytes, *, produced: bool = True) -> Fault:
     return fault
 
 
-def sealed(data: bytes | bytearray) -> bytes:
+def with_valid_length_and_crc(data: bytes | bytearray) -> bytes:
     """Return a batch with the length and the CRC that its bytes should have."""
     batch = bytearray(data)
     batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
@@ -42,7 +42,7 @@ def sealed(data: bytes | bytearray) -> bytes:
 def change_batch(batch: dict[str, Any], position: int, new_hex: str) -> bytes:
     data = bytearray(encode([batch]))
     data[position : position + len(bytes.fromhex(new_hex))] = bytes.fromhex(new_hex)
-    return sealed(data)
+    return with_valid_length_and_crc(data)
 
 
 def test_batches_written_by_kafka_have_no_fault(row: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ def test_batches_written_by_kafka_have_no_fault(row: dict[str, Any]) -> None:
         (change_batch(ONE, 21, "0003"), FaultKind.COMPRESSION, ("0", "records"), "0e00000001026100"),
         (change_batch(ONE, 66, "20"), FaultKind.LENGTH, ("0", "records", "0", "value"), "20"),
         (change_batch(TWO, 72, "04"), FaultKind.OFFSETS, ("0", "records", "1", "offset_delta"), "04"),
-        (sealed(encode([ONE]) + b"\xff\xff"), FaultKind.LENGTH, ("0", "records"), "ffff"),
+        (with_valid_length_and_crc(encode([ONE]) + b"\xff\xff"), FaultKind.LENGTH, ("0", "records"), "ffff"),
         (encode([{"records": []}]), FaultKind.COUNT, ("0", "records_count"), "00000000"),
         (encode([ONE])[:-1], FaultKind.LENGTH, ("0", "batch_length"), "00000039"),
         (encode([ONE]) + bytes(5), FaultKind.LENGTH, ("1", "batch_length"), "0000000000"),
@@ -84,7 +84,7 @@ def test_null_header_key_is_a_fault() -> None:
     data = encode([{"records": [{"value": b"a", "headers": [{"key": "k", "value": b"v"}]}]}])
     key_start = data.index(b"\x02k")
     record = bytes([data[61] - 2]) + data[62:key_start] + b"\x01" + data[key_start + 2 :]
-    fault = only_fault(sealed(data[:61] + record))
+    fault = only_fault(with_valid_length_and_crc(data[:61] + record))
     assert fault.kind is FaultKind.HEADER_KEY
     assert fault.path == ("0", "records", "0", "headers", "0", "key")
     assert "the key of header 0 of record 0 is null" in fault.message
@@ -156,7 +156,7 @@ def test_snappy_header_versions_must_be_big_endian() -> None:
     versions_start = data.index(b"\x82SNAPPY\x00") + 8
     assert examine_data(bytes(data)).faults == []
     data[versions_start : versions_start + 8] = struct.pack("<II", 1, 1)
-    fault = only_fault(sealed(data))
+    fault = only_fault(with_valid_length_and_crc(data))
     assert fault.kind is FaultKind.SNAPPY_HEADER
     assert (fault.start, fault.end) == (versions_start, versions_start + 8)
     assert (
@@ -164,12 +164,15 @@ def test_snappy_header_versions_must_be_big_endian() -> None:
         == "the snappy header has the versions 16777216 and 16777216, should be 1 and 1: they are little-endian"
     )
     data[versions_start : versions_start + 8] = struct.pack(">II", 2, 1)
-    assert only_fault(sealed(data)).message == "the snappy header has the versions 2 and 1, should be 1 and 1"
+    assert (
+        only_fault(with_valid_length_and_crc(data)).message
+        == "the snappy header has the versions 2 and 1, should be 1 and 1"
+    )
 
 
 def test_raw_snappy_is_accepted() -> None:
     compressed = encode([TWO | {"compression": "snappy"}])
-    assert examine_data(sealed(compressed[:61] + compressed[81:])).faults == []
+    assert examine_data(with_valid_length_and_crc(compressed[:61] + compressed[81:])).faults == []
 
 
 def test_checksum_of_another_format_is_named() -> None:
@@ -263,7 +266,7 @@ def test_arbitrary_changes_never_raise(
 ) -> None:
     damaged = data[:position] + replacement + data[position + len(replacement) :]
     if reseal and len(damaged) > 61:
-        damaged = sealed(damaged)
+        damaged = with_valid_length_and_crc(damaged)
     for fault in examine_data(damaged, produced=produced).faults:
         assert 0 <= fault.start <= fault.end <= len(damaged)
 
@@ -301,9 +304,9 @@ def test_timestamp_beyond_int64_is_a_fault() -> None:
 
 def test_late_fault_in_a_batch_of_many_records_is_not_examined() -> None:
     large_batch = encode([{"last_offset_delta": 12_000, "records": [{}] * 12_000}])
-    assert not examine_data(sealed(large_batch[:-1] + b"\x02"), produced=False).faults
+    assert not examine_data(with_valid_length_and_crc(large_batch[:-1] + b"\x02"), produced=False).faults
 
 
 def test_unterminated_length_varint_is_a_fault() -> None:
-    data = sealed(encode([ONE])[:61] + b"\xff" * 8)
+    data = with_valid_length_and_crc(encode([ONE])[:61] + b"\xff" * 8)
     assert (only_fault(data).kind, only_fault(data).end - only_fault(data).start) == (FaultKind.LENGTH, 1)

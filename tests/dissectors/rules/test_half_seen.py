@@ -15,8 +15,8 @@ from dissectors.trackers.recurrence import SECOND
 from dissectors.trackers.state import ConnectionState, RunState
 from dissectors.trackers.triggers import FrameFlags
 from dissectors.wire.encode import encode
-from tests.kproxy.frames import framed
-from tests.kproxy.stories import findings, prepared
+from tests.kproxy.frames import with_length_prefix
+from tests.kproxy.stories import findings, to_encodable
 
 PARTIAL_BATCH = "0000000000000005 00000100 12345678 01 00"
 #: All flags are set, so that no rule is skipped.
@@ -42,9 +42,9 @@ def test_response_to_an_undecodable_request_is_not_judged(api: str) -> None:
     assert api_entry is not None
     assert layouts is not None
     broken = read_request(unhex(f"0000000b {api_entry.key:04x} {int(version):04x} 00000009 ffff 7f"))
-    body = encode(layouts.response, prepared(layouts.response, RESPONSES[api]))
+    body = encode(layouts.response, to_encodable(layouts.response, RESPONSES[api]))
     response = read_response(
-        framed(encode(layouts.response_header, {"correlation_id": 9}) + body), api_entry.key, int(version)
+        with_length_prefix(encode(layouts.response_header, {"correlation_id": 9}) + body), api_entry.key, int(version)
     )
     assert response.well_formed
     assert not broken.well_formed

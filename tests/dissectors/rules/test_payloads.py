@@ -20,7 +20,16 @@ from kproxy.registry.directory import SchemaDirectory
 from kproxy.trace.lines import FindingEntry, RequestLine
 from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.frames import request
-from tests.serialized import JSON_ORDER, KEY, ORDER, ORDER_SCHEMA, PAYMENT, PROTO_PAYMENT, Registered, registered
+from tests.serialized import (
+    JSON_ORDER,
+    KEY,
+    ORDER,
+    ORDER_SCHEMA,
+    PAYMENT,
+    PROTO_PAYMENT,
+    InMemoryRegistry,
+    sample_registry,
+)
 
 CHANGED_ORDER = '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}'
 
@@ -44,7 +53,7 @@ def frame_findings(frame: bytes, source: SchemaSource, masks: Masks = UNMASKED) 
 
 
 def produce_findings(
-    topic: str, records: list[dict[str, Any]], source: Registered, masks: Masks = UNMASKED
+    topic: str, records: list[dict[str, Any]], source: InMemoryRegistry, masks: Masks = UNMASKED
 ) -> list[FindingEntry]:
     """Return the findings about records that are produced to a topic."""
     return frame_findings(produce_frame(topic, records), source, masks)
@@ -137,7 +146,7 @@ BROKEN = {
 def test_broken_envelope_has_one_finding(
     topic: str, valid_records: list[dict[str, Any]], broken_record: dict[str, Any], code: str, message_part: str
 ) -> None:
-    source = registered()
+    source = sample_registry()
     source.add(6, "AVRO", CHANGED_ORDER, "orders-value")
     assert not valid_records or produce_findings(topic, valid_records, source) == []
     reported = produce_findings(topic, [*valid_records, broken_record, broken_record], source)
@@ -158,11 +167,11 @@ def test_broken_envelope_has_one_finding(
 def test_finding_points_at_the_leftover_bytes() -> None:
     record = order_record(ORDER + b"!?")
     frame = produce_frame("orders", [record])
-    [finding] = frame_findings(frame, registered())
+    [finding] = frame_findings(frame, sample_registry())
     assert finding.span is not None
     assert (finding.code, frame[slice(*finding.span)]) == ("P006", b"!?")
     frame = produce_frame("orders", [record], "gzip")
-    [finding] = frame_findings(frame, registered())
+    [finding] = frame_findings(frame, sample_registry())
     assert finding.span is not None
     assert frame[slice(*finding.span)].startswith(b"\x1f\x8b")  # the whole compressed data
 
@@ -185,7 +194,7 @@ def test_id_missing_in_a_schema_directory_is_reported_as_information(tmp_path: P
         frame_findings(produce_frame("orders", [order_record(key=b"")] * 2 + [unlisted_record] * 3), directory) == []
     )  # this may be chance
     [denied_finding] = frame_findings(
-        frames[0], SchemaSources([directory, registered()])
+        frames[0], SchemaSources([directory, sample_registry()])
     )  # the registry knows that nobody registered it
     assert (denied_finding.severity, denied_finding.message[:40]) == (
         "error",
@@ -199,13 +208,13 @@ def test_valid_records_of_each_format_have_no_findings() -> None:
         {"value": (1 << 40).to_bytes(8, "big")}, {"value": b"\xa1aa\1"}, {"value": b"\x81\xa1a\1"},
     ]  # fmt: skip
     for topic, record in [("bills", {"value": PROTO_PAYMENT}), ("events", {"value": JSON_ORDER})]:
-        assert produce_findings(topic, [record] * 5, registered()) == []
+        assert produce_findings(topic, [record] * 5, sample_registry()) == []
     for record in records:
-        assert produce_findings("orders", [record] * 5, registered()) == []
+        assert produce_findings("orders", [record] * 5, sample_registry()) == []
 
 
 def test_finding_contains_no_part_of_a_masked_value() -> None:
-    source = registered()
+    source = sample_registry()
     source.add(5, "JSON", '{"additionalProperties": {"type": "integer"}}', "events-value")
     record = {"value": JSON_ORDER[:5] + b'{"planted": ""}'}
     [finding] = produce_findings("events", [record], source)
@@ -228,7 +237,7 @@ CAPTURES = sorted((DATA / "pcap").glob("*.pcap.gz"))
     ids=lambda path: path.name,
 )
 def test_real_captures_have_no_payload_findings(path: Path) -> None:
-    lines = lines_of(path, record_values=RecordValues(registered(), Masks(())))
+    lines = lines_of(path, record_values=RecordValues(sample_registry(), Masks(())))
     reported = [finding for line in lines for finding in getattr(line, "findings", ())]
     assert [f"{finding.code} {finding.message}" for finding in reported if finding.code.startswith("P")] == []
 

@@ -17,8 +17,8 @@ from dissectors.trackers.record_data import FIRST_BATCHES, MAX_TOPICS, SAMPLING_
 from dissectors.wire.encode import encode
 from kproxy.inspection.explain import explain
 from tests.kproxy.capture_results import DATA, findings_of
-from tests.kproxy.frames import framed
-from tests.kproxy.stories import findings, prepared
+from tests.kproxy.frames import with_length_prefix
+from tests.kproxy.stories import findings, to_encodable
 
 TIME = 1_767_225_600_000
 BATCH = {
@@ -77,8 +77,8 @@ def test_span_of_a_single_frame_covers_the_field() -> None:
     assert layouts is not None
     data = write_departing_batch(BATCH, "record_length_int32").hex()
     body = {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "records": data}]}]}
-    frame = framed(encode(layouts.response_header, {"correlation_id": 1})
-                   + encode(layouts.response, prepared(layouts.response, body)))  # fmt: skip
+    frame = with_length_prefix(encode(layouts.response_header, {"correlation_id": 1})
+                   + encode(layouts.response, to_encodable(layouts.response, body)))  # fmt: skip
     [finding] = [
         finding for finding in explain(frame, answered_request=(1, 12)).findings if finding.code.startswith("R")
     ]
@@ -102,7 +102,9 @@ def test_faults_of_a_single_frame_are_reported_as_information(batch: str) -> Non
     assert layouts is not None
     body: dict[str, Any] = {"topic_data": [{"name": "t", "partition_data": [{"records": json.loads(f"[{batch}]")}]}]}
     header = {"request_api_key": 0, "request_api_version": 9, "correlation_id": 1, "client_id": "a"}
-    frame = framed(encode(layouts.request_header, header) + encode(layouts.request, prepared(layouts.request, body)))
+    frame = with_length_prefix(
+        encode(layouts.request_header, header) + encode(layouts.request, to_encodable(layouts.request, body))
+    )
     [finding] = [finding for finding in explain(frame).findings if finding.code.startswith("R")]
     assert finding.severity == "info"
 

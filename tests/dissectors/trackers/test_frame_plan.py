@@ -12,7 +12,7 @@ from dissectors.trackers.state import SASL, ConnectionState, RunState
 from dissectors.trackers.triggers import SLOW_LATENCY, FrameFlags
 from kproxy.inspection.inspector import Inspector
 from tests.dissectors.dialogue import HEARTBEAT, heartbeat, heartbeat_response, heartbeat_responses, heartbeats
-from tests.kproxy.frames import framed, request, response
+from tests.kproxy.frames import request, response, with_length_prefix
 
 
 class ObservedConnection:
@@ -120,7 +120,9 @@ def test_subscription_replaces_the_plan() -> None:
 def test_header_without_client_id_is_ordinary() -> None:
     observed = ObservedConnection()
     for correlation_id in (1, 2, 3):
-        shutdown = framed(b"\0\7\0\0" + correlation_id.to_bytes(4, "big") + b"\0\0\0\1")  # ControlledShutdown v0
+        shutdown = with_length_prefix(
+            b"\0\7\0\0" + correlation_id.to_bytes(4, "big") + b"\0\0\0\1"
+        )  # ControlledShutdown v0
         observed.client_sends(shutdown)
     assert observed.state.plan is not None
     assert observed.state.client_id is None

@@ -9,13 +9,13 @@ import pytest
 
 from dissectors.values import Schema, SchemaKey, WrittenRecord
 from dissectors.values.record_changes import record_changes
-from tests.serialized import JSON_ORDER, ORDER, PAYMENT, PROTO_PAYMENT, registered
+from tests.serialized import JSON_ORDER, ORDER, PAYMENT, PROTO_PAYMENT, sample_registry
 
 LONG_ID, GUID = b"\0" + (2).to_bytes(8, "big"), bytes.fromhex("01 0198f2a0aaaa7bbb8ccc0123456789ab")
 SCHEMAS: dict[SchemaKey, Schema] = {
-    **registered(),
-    SchemaKey("global_id", 2): registered()[SchemaKey("id", 2)],
-    SchemaKey("guid", "0198f2a0-aaaa-7bbb-8ccc-0123456789ab"): registered()[SchemaKey("id", 2)],
+    **sample_registry(),
+    SchemaKey("global_id", 2): sample_registry()[SchemaKey("id", 2)],
+    SchemaKey("guid", "0198f2a0-aaaa-7bbb-8ccc-0123456789ab"): sample_registry()[SchemaKey("id", 2)],
 }
 UNKNOWN = b"\0\0\0\0\x63" + ORDER[5:]
 UUID = bytes.fromhex("89791762233641869674299b90a802e2")

@@ -10,7 +10,7 @@ from dissectors.wire.layout import layout
 from kproxy.broker.errors import Error
 from kproxy.broker.registry import served_apis
 from kproxy.broker.topics import Topics
-from tests.kproxy.broker.data_asked import batch
+from tests.kproxy.broker.data_requests import batch
 from tests.kproxy.broker.socket_client import SocketClient
 
 #: The versions of each API that the broker serves.
@@ -78,7 +78,7 @@ class ApiClient:
     """Sends requests to a broker with `OPTIONS` or `WITH_LOGIN`; its groups and transactions are named after `name`."""
 
     def __init__(self, client: SocketClient, name: str) -> None:
-        topic = client.broker.cluster.part(Topics).named("t")
+        topic = client.broker.cluster.part(Topics).by_name("t")
         assert topic is not None
         self._client = client
         self._name = name

@@ -100,4 +100,4 @@ async def test_creates_nothing_after_the_broker_stops() -> None:
         clock = use_fake_clock(client)
         await request_metadata(client, 12, "orders")
     clock.advance(1000)
-    assert client.broker.cluster.part(Topics).named("orders") is None
+    assert client.broker.cluster.part(Topics).by_name("orders") is None

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.kproxy.broker.data_asked import batch, fetch, fetch_request, log_of, offsets, produce_request
+from tests.kproxy.broker.data_requests import batch, fetch, fetch_request, log_of, offsets, produce_request
 from tests.kproxy.broker.socket_client import broker_client
 from tests.kproxy.frames import request
 

@@ -20,7 +20,7 @@ from dissectors.wire.limits import MAX_FRAME_BYTES
 from tests.kproxy.broker.every_api import APIS, OPTIONS, ApiClient
 from tests.kproxy.broker.socket_client import SocketClient, broker_client
 from tests.kproxy.capture_results import DATA
-from tests.kproxy.frames import framed, request
+from tests.kproxy.frames import request, with_length_prefix
 
 VALID_REQUEST = request("ApiVersions", 0, {})
 JUNK = [b"", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\x80\x00", b"\xff", b"\x02", b"\0"]
@@ -78,7 +78,7 @@ async def check_responsive(client: SocketClient) -> None:
 async def attack(port: int, frames: list[bytes], rng: random.Random) -> None:
     """Send all frames at once, then disconnect in one of the ways in which clients disconnect."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    data = b"".join(map(framed, frames))
+    data = b"".join(map(with_length_prefix, frames))
     ending = rng.choice(["cut", "half-close", "reset", "wait"])
     with suppress(ConnectionError):
         writer.write(data[: -rng.randrange(1, 9)] if ending == "cut" else data)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dissectors import schemas
 from dissectors.wire.layout import NULL_UUID, Field, Layout, layout
-from tests.kproxy.broker.data_asked import topic_id
+from tests.kproxy.broker.data_requests import topic_id
 from tests.kproxy.broker.log.sample_logs import produced_batch
 from tests.kproxy.broker.socket_client import broker_client
 

@@ -9,7 +9,7 @@ import pytest
 from dissectors.records import encode
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error
-from tests.kproxy.broker.data_asked import append_transactional, batch, fetch, log_of, now, offsets, produce
+from tests.kproxy.broker.data_requests import append_transactional, batch, fetch, log_of, now, offsets, produce
 from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 

@@ -12,7 +12,7 @@ from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
 from tests.kproxy.broker.broker_watch import Step, watch_steps
 from tests.kproxy.broker.socket_client import broker_client
-from tests.serialized import ORDER, registered
+from tests.serialized import ORDER, sample_registry
 
 RECORDS = encode([{"records": [{"timestamp": 1_700_000_000_000, "key": b"k", "value": b"v1"}, {"value": b"v2"}]}])
 SUBSCRIPTION = bytes.fromhex("0000 00000001 0006 6f7264657273 ffffffff")
@@ -179,7 +179,7 @@ async def test_quirk_drops_schema_ids_or_headers_of_records(quirk: str, changes:
     records = [{"timestamp": 1_700_000_000_000, "value": value, "headers": headers} for value in (None, ORDER)]
     data = [{"name": "orders", "partition_data": [{"index": 0, "records": encode([{"records": records}])}]}]
     steps = [api_versions(2), Step("Produce", 9, {"acks": -1, "timeout_ms": 1000, "topic_data": data}), fetch(11)]
-    values = RecordValues(registered(), Masks(()))
+    values = RecordValues(sample_registry(), Masks(()))
     findings = await watch_steps([quirk], steps, topics={"orders": 1}, record_values=values)
     texts = [finding.message.split(" is not as it was produced: ")[1] for finding in findings if finding.code == "P011"]
     assert [text.split(" (produced")[0] for text in texts] == changes

@@ -45,7 +45,7 @@ async def registry(**options: Any) -> AsyncIterator[tuple[SendRequest, Broker]]:
 
 def records(broker: Broker) -> list[tuple[Any, Any]]:
     """Return the parsed records of `_schemas`."""
-    topic = broker.cluster.part(Topics).named("_schemas")
+    topic = broker.cluster.part(Topics).by_name("_schemas")
     assert topic is not None
     log = topic.partitions[0].log
     return [
@@ -243,7 +243,7 @@ async def test_registry_state_comes_from_the_topic_alone(tmp_path: Path) -> None
         assert await send("GET /mode/x") == (200, {"mode": "READONLY"})
         assert (await send("POST /subjects/t/versions", avro("string")))[1]["id"] == 3
         topics = broker.cluster.part(Topics)
-        topic = topics.named("_schemas")
+        topic = topics.by_name("_schemas")
         assert topic is not None
         topics.delete(topic)
         assert await send("GET /subjects") == (200, []), "a client deleted the topic"

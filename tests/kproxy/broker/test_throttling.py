@@ -6,7 +6,7 @@ import time
 
 from dissectors.records import encode
 from kproxy.broker.quotas import Quotas
-from tests.kproxy.broker.data_asked import fetch_request, produce_request
+from tests.kproxy.broker.data_requests import fetch_request, produce_request
 from tests.kproxy.broker.fake_clock import FakeClock
 from tests.kproxy.broker.socket_client import SocketClient, broker_client
 

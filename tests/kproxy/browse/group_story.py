@@ -24,7 +24,7 @@ from kproxy.trace.lines import (
     ResponseLine,
 )
 from kproxy.trace.timestamps import nanoseconds, timestamp
-from tests.kproxy.browse.sample_overviews import closed, feed, make_gap
+from tests.kproxy.browse.sample_overviews import close_line, feed, make_gap
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 #: Traces of librdkafka 2.16.0 behind kproxy, reduced to the lines of the group, with kproxy's broker or Kafka 4.3.1:
@@ -107,7 +107,7 @@ class GroupStory:
 
     def close_connection(self, at: float, name: str, *, by: str | None = "client") -> None:
         """Close the connection of the member called `name`."""
-        self.lines.append(closed(f"n-{name}", at=BEGAN + int(at * SECOND), by=by, how="fin"))
+        self.lines.append(close_line(f"n-{name}", at=BEGAN + int(at * SECOND), by=by, how="fin"))
 
     def add_finding(self, at: float, name: str, code: str, message: str) -> None:
         """Add a finding that does not belong to a frame."""

@@ -74,12 +74,12 @@ def _supported_arguments(overview: Overview, *arguments: object) -> tuple[object
     return arguments if "requests" in inspect.signature(overview.observe).parameters else arguments[:-1]
 
 
-def opened(connection_id: str = "n-1", *, at: int = BEGAN, **more: object) -> OpenLine:
+def open_line(connection_id: str = "n-1", *, at: int = BEGAN, **more: object) -> OpenLine:
     return OpenLine(v=1, ts=timestamp(at), connection_id=connection_id, client="10.0.0.1:4000", server="10.0.0.2:9092",
                     **more)  # type: ignore[arg-type]  # fmt: skip
 
 
-def closed(connection_id: str = "n-1", *, at: int = BEGAN, **more: object) -> CloseLine:
+def close_line(connection_id: str = "n-1", *, at: int = BEGAN, **more: object) -> CloseLine:
     return CloseLine(v=1, ts=timestamp(at), connection_id=connection_id, client="10.0.0.1:4000", server="10.0.0.2:9092",
                      **more)  # type: ignore[arg-type]  # fmt: skip
 

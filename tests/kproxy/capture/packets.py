@@ -48,7 +48,7 @@ def packet(data: bytes, link_type: int = 1, *, at: int = AT, wire_length: int = 
     return Packet(at, link_type, data, wire_length or len(data))
 
 
-def sent(
+def tcp_packet(
     seq: int, payload: bytes = b"", *, ack: int = 0, flags: int = ACK, server: bool = False, at: int = AT
 ) -> Packet:
     """Return an Ethernet packet from the client, or from the server if `server` is true."""

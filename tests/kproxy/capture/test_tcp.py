@@ -20,14 +20,14 @@ from tests.kproxy.capture.packets import (
     ethernet,
     ipv4,
     packet,
-    sent,
     tcp,
+    tcp_packet,
 )
 
 HANDSHAKE = [
-    sent(99, flags=SYN),
-    sent(499, ack=100, flags=SYN_ACK, server=True),
-    sent(100, ack=500),
+    tcp_packet(99, flags=SYN),
+    tcp_packet(499, ack=100, flags=SYN_ACK, server=True),
+    tcp_packet(100, ack=500),
 ]
 
 
@@ -58,11 +58,11 @@ STILL_OPEN = ("end of capture", None)
 def test_connection_opens_exchanges_data_and_ends() -> None:
     packets = [
         *HANDSHAKE,
-        sent(100, b"ask", ack=500, at=AT + 1),
-        sent(500, b"answer", ack=103, server=True, at=AT + 2),
-        sent(103, ack=506, flags=FIN_ACK, at=AT + 3),
-        sent(506, ack=104, flags=FIN_ACK, server=True, at=AT + 4),
-        sent(104, ack=507, at=AT + 5),
+        tcp_packet(100, b"ask", ack=500, at=AT + 1),
+        tcp_packet(500, b"answer", ack=103, server=True, at=AT + 2),
+        tcp_packet(103, ack=506, flags=FIN_ACK, at=AT + 3),
+        tcp_packet(506, ack=104, flags=FIN_ACK, server=True, at=AT + 4),
+        tcp_packet(104, ack=507, at=AT + 5),
     ]
     opened_event, request, response, ended_event = reassemble(packets)
     assert isinstance(opened_event, FlowOpened)
@@ -76,34 +76,38 @@ def test_connection_opens_exchanges_data_and_ends() -> None:
 
 def test_side_that_sends_the_first_fin_is_reported_as_ending_the_connection() -> None:
     assert summarise_after_handshake(
-        sent(500, ack=100, flags=FIN_ACK, server=True),
-        sent(100, b"last words", ack=501),
-        sent(110, ack=501, flags=FIN_ACK),
+        tcp_packet(500, ack=100, flags=FIN_ACK, server=True),
+        tcp_packet(100, b"last words", ack=501),
+        tcp_packet(110, ack=501, flags=FIN_ACK),
     ) == [(0, b"last words"), ("fin", 1)]
 
 
 def test_fin_may_carry_data() -> None:
     assert summarise_after_handshake(
-        sent(100, b"bye", ack=500, flags=FIN_ACK), sent(500, b"ok", ack=104, flags=FIN_ACK, server=True)
+        tcp_packet(100, b"bye", ack=500, flags=FIN_ACK), tcp_packet(500, b"ok", ack=104, flags=FIN_ACK, server=True)
     ) == [(0, b"bye"), (1, b"ok"), ("fin", 0)]
 
 
 @pytest.mark.parametrize("flags", [RST, RST_ACK])
 def test_reset_ends_both_directions(flags: int) -> None:
     assert summarise_after_handshake(
-        sent(100, b"ask", ack=500), sent(500, ack=103, flags=flags, server=True), sent(103, b"too late", ack=500)
+        tcp_packet(100, b"ask", ack=500),
+        tcp_packet(500, ack=103, flags=flags, server=True),
+        tcp_packet(103, b"too late", ack=500),
     ) == [(0, b"ask"), ("reset", 1)]
 
 
 def test_reset_in_response_to_a_syn_means_refused() -> None:
-    events = list(summarise(reassemble([sent(99, flags=SYN), sent(0, ack=100, flags=RST_ACK, server=True)])))
+    events = list(
+        summarise(reassemble([tcp_packet(99, flags=SYN), tcp_packet(0, ack=100, flags=RST_ACK, server=True)]))
+    )
     assert events == [("refused", 1)]
 
 
 def test_reset_of_an_older_connection_is_ignored() -> None:
-    old_reset = sent(500 + (1 << 30), flags=RST, server=True)
-    data = sent(500, b"answer", ack=100, server=True)
-    assert summarise_after_handshake(data, old_reset, sent(506, b"!", ack=100, server=True)) == [
+    old_reset = tcp_packet(500 + (1 << 30), flags=RST, server=True)
+    data = tcp_packet(500, b"answer", ack=100, server=True)
+    assert summarise_after_handshake(data, old_reset, tcp_packet(506, b"!", ack=100, server=True)) == [
         (1, b"answer"),
         (1, b"!"),
         STILL_OPEN,
@@ -112,21 +116,24 @@ def test_reset_of_an_older_connection_is_ignored() -> None:
 
 def test_data_in_a_syn_is_read() -> None:
     packets = [
-        sent(99, b"early", flags=SYN),
-        sent(499, ack=105, flags=SYN_ACK, server=True),
-        sent(105, b" bird", ack=500),
+        tcp_packet(99, b"early", flags=SYN),
+        tcp_packet(499, ack=105, flags=SYN_ACK, server=True),
+        tcp_packet(105, b" bird", ack=500),
     ]
     assert list(summarise(reassemble(packets))) == [(0, b"early"), (0, b" bird"), STILL_OPEN]
 
 
 def test_retransmissions_are_dropped() -> None:
     assert summarise_after_handshake(
-        sent(100, b"abc", ack=500), sent(100, b"abc", ack=500), sent(103, b"def", ack=500), sent(101, b"bcd", ack=500)
+        tcp_packet(100, b"abc", ack=500),
+        tcp_packet(100, b"abc", ack=500),
+        tcp_packet(103, b"def", ack=500),
+        tcp_packet(101, b"bcd", ack=500),
     ) == [(0, b"abc"), (0, b"def"), STILL_OPEN]
 
 
 def test_longer_retransmission_yields_only_its_new_bytes() -> None:
-    assert summarise_after_handshake(sent(100, b"abc", ack=500), sent(100, b"abcdef", ack=500)) == [
+    assert summarise_after_handshake(tcp_packet(100, b"abc", ack=500), tcp_packet(100, b"abcdef", ack=500)) == [
         (0, b"abc"),
         (0, b"def"),
         STILL_OPEN,
@@ -136,10 +143,10 @@ def test_longer_retransmission_yields_only_its_new_bytes() -> None:
 def test_duplicate_packets_are_ignored() -> None:
     packets = [
         *HANDSHAKE,
-        sent(100, b"ask", ack=500),
-        sent(500, b"answer", ack=103, server=True),
-        sent(103, ack=506, flags=FIN_ACK),
-        sent(506, ack=104, flags=FIN_ACK, server=True),
+        tcp_packet(100, b"ask", ack=500),
+        tcp_packet(500, b"answer", ack=103, server=True),
+        tcp_packet(103, ack=506, flags=FIN_ACK),
+        tcp_packet(506, ack=104, flags=FIN_ACK, server=True),
     ]
     duplicated_packets = [packet for packet in packets for _ in range(2)]
     assert (
@@ -153,16 +160,16 @@ def test_out_of_order_segments_wait_for_the_missing_one() -> None:
     reassembler = Reassembler()
     handshake_events = [event for packet in HANDSHAKE for event in reassembler.receive(packet)]
     assert len(handshake_events) == 1
-    assert reassembler.receive(sent(106, b"ghi", ack=500, at=AT + 1)) == []
-    assert reassembler.receive(sent(103, b"def", ack=500, at=AT + 2)) == []
-    events = reassembler.receive(sent(100, b"abc", ack=500, at=AT + 3))
+    assert reassembler.receive(tcp_packet(106, b"ghi", ack=500, at=AT + 1)) == []
+    assert reassembler.receive(tcp_packet(103, b"def", ack=500, at=AT + 2)) == []
+    events = reassembler.receive(tcp_packet(100, b"abc", ack=500, at=AT + 3))
     assert list(summarise(events)) == [(0, b"abc"), (0, b"def"), (0, b"ghi")]
     assert {event.at for event in events} == {AT + 3}, "bytes are readable when the gap fills"
 
 
 def test_bytes_captured_first_take_precedence_over_later_copies() -> None:
     assert summarise_after_handshake(
-        sent(103, b"DEF", ack=500), sent(102, b"cdefgh", ack=500), sent(100, b"abcd", ack=500)
+        tcp_packet(103, b"DEF", ack=500), tcp_packet(102, b"cdefgh", ack=500), tcp_packet(100, b"abcd", ack=500)
     ) == [
         (0, b"ab"),
         (0, b"c"),
@@ -177,9 +184,9 @@ def find_differences(
 ) -> list[tuple[int, ...]]:
     """Return (direction, time, offset, size, differing bytes) for packets that contradict earlier ones."""
     handshake = [
-        sent(start - 1, flags=SYN),
-        sent(499, ack=start, flags=SYN_ACK, server=True),
-        sent(start, ack=500),
+        tcp_packet(start - 1, flags=SYN),
+        tcp_packet(499, ack=start, flags=SYN_ACK, server=True),
+        tcp_packet(start, ack=500),
     ]
     events = reassemble([*handshake, *packets], reassembler)
     return [event[1:] for event in events if isinstance(event, SegmentDiffers)]
@@ -187,50 +194,56 @@ def find_differences(
 
 @pytest.mark.parametrize("start", [100, 0xFFFF_FFFE])
 def test_reports_a_retransmission_with_different_bytes(start: int) -> None:
-    segments = [sent(start, b"abc"), sent(start + 3, b"defgh")]
-    assert find_differences(*segments, sent(start + 1, b"bXdeYgh", at=AT + 7), start=start) == [(0, AT + 7, 2, 7, 2)]
-    assert find_differences(*segments, sent(start + 6, b"gXnew", at=AT + 8), start=start) == [(0, AT + 8, 7, 5, 1)]
+    segments = [tcp_packet(start, b"abc"), tcp_packet(start + 3, b"defgh")]
+    assert find_differences(*segments, tcp_packet(start + 1, b"bXdeYgh", at=AT + 7), start=start) == [
+        (0, AT + 7, 2, 7, 2)
+    ]
+    assert find_differences(*segments, tcp_packet(start + 6, b"gXnew", at=AT + 8), start=start) == [
+        (0, AT + 8, 7, 5, 1)
+    ]
 
 
 def test_compares_retransmissions_from_the_server() -> None:
-    assert find_differences(sent(500, b"one", server=True), sent(500, b"two", server=True)) == [(1, AT, 0, 3, 3)]
+    assert find_differences(tcp_packet(500, b"one", server=True), tcp_packet(500, b"two", server=True)) == [
+        (1, AT, 0, 3, 3)
+    ]
 
 
 def test_bytes_waiting_behind_a_gap_are_also_compared() -> None:
-    segments_after_gap = [sent(103, b"de"), sent(107, b"hi")]
-    assert find_differences(*segments_after_gap, sent(100, b"abcdXfgYi", at=AT + 9)) == [(0, AT + 9, 4, 9, 2)]
-    assert find_differences(*segments_after_gap, sent(103, b"de"), sent(100, b"abcdefghi")) == []
-    assert find_differences(sent(103, b"defg"), sent(104, b"eXg")) == [(0, AT, 5, 3, 1)]
-    assert find_differences(*segments_after_gap, sent(105, b"fg"), sent(100, b"abc"), sent(103, b"dX")) == [
-        (0, AT, 4, 2, 1)
-    ]
+    segments_after_gap = [tcp_packet(103, b"de"), tcp_packet(107, b"hi")]
+    assert find_differences(*segments_after_gap, tcp_packet(100, b"abcdXfgYi", at=AT + 9)) == [(0, AT + 9, 4, 9, 2)]
+    assert find_differences(*segments_after_gap, tcp_packet(103, b"de"), tcp_packet(100, b"abcdefghi")) == []
+    assert find_differences(tcp_packet(103, b"defg"), tcp_packet(104, b"eXg")) == [(0, AT, 5, 3, 1)]
+    assert find_differences(
+        *segments_after_gap, tcp_packet(105, b"fg"), tcp_packet(100, b"abc"), tcp_packet(103, b"dX")
+    ) == [(0, AT, 4, 2, 1)]
 
 
 @pytest.mark.parametrize(
     "retransmission",
     [
-        sent(100, b"abcdef"),
-        sent(102, b"cd"),
-        sent(104, b"efghi"),
-        sent(105, b"\0"),  # keep-alive probes
-        sent(105),
-        sent(90, b"0123456789"),  # bytes before the beginning
-        packet(sent(100, b"abcdef").data[:-4], wire_length=60),  # cut by the snapshot length
+        tcp_packet(100, b"abcdef"),
+        tcp_packet(102, b"cd"),
+        tcp_packet(104, b"efghi"),
+        tcp_packet(105, b"\0"),  # keep-alive probes
+        tcp_packet(105),
+        tcp_packet(90, b"0123456789"),  # bytes before the beginning
+        packet(tcp_packet(100, b"abcdef").data[:-4], wire_length=60),  # cut by the snapshot length
     ],
 )
 def test_does_not_report_an_identical_retransmission(retransmission: Packet) -> None:
-    assert find_differences(sent(100, b"abcdef"), retransmission) == []
+    assert find_differences(tcp_packet(100, b"abcdef"), retransmission) == []
 
 
 def test_does_not_compare_bytes_that_were_not_captured() -> None:
-    truncated_packet = packet(sent(100, b"abcdef").data[:-4], wire_length=60)
-    assert find_differences(truncated_packet, sent(100, b"abXXXX")) == []
-    assert find_differences(truncated_packet, sent(100, b"aXXXXX")) == [(0, AT, 1, 6, 1)]
+    truncated_packet = packet(tcp_packet(100, b"abcdef").data[:-4], wire_length=60)
+    assert find_differences(truncated_packet, tcp_packet(100, b"abXXXX")) == []
+    assert find_differences(truncated_packet, tcp_packet(100, b"aXXXXX")) == [(0, AT, 1, 6, 1)]
 
 
 def test_keeps_only_the_last_bytes_for_comparison() -> None:
-    packets = [sent(100 + 300 * index, bytes(300)) for index in range(5)]
-    retransmissions = [sent(100 + 300 * index, b"x" * 300, at=index) for index in range(5)]
+    packets = [tcp_packet(100 + 300 * index, bytes(300)) for index in range(5)]
+    retransmissions = [tcp_packet(100 + 300 * index, b"x" * 300, at=index) for index in range(5)]
     differences = find_differences(*packets, *retransmissions, reassembler=Reassembler(max_recent=1000))
     assert differences == [(0, 2, 600, 300, 300), (0, 3, 900, 300, 300), (0, 4, 1200, 300, 300)]
 
@@ -238,18 +251,18 @@ def test_keeps_only_the_last_bytes_for_comparison() -> None:
 def test_bytes_before_and_after_lost_bytes_are_compared() -> None:
     truncated_packet = ethernet(ipv4(tcp(CLIENT[1], SERVER[1], 110, b"abc", ack=500), length=20 + 20 + 8))
     packets = [
-        sent(100, b"ask", ack=500),
-        sent(107, b"for", ack=500),
-        sent(500, ack=110, server=True),  # 103 to 107 are lost
+        tcp_packet(100, b"ask", ack=500),
+        tcp_packet(107, b"for", ack=500),
+        tcp_packet(500, ack=110, server=True),  # 103 to 107 are lost
         packet(truncated_packet, wire_length=len(truncated_packet) + 5),  # 113 to 118 are lost
-        sent(118, b"end", ack=500),
+        tcp_packet(118, b"end", ack=500),
     ]
     assert lost_sizes(packets) == [4, 5]
     retransmissions = [
-        sent(100, b"ASk", at=1),
-        sent(107, b"fOr", at=2),
-        sent(110, b"abC", at=3),
-        sent(118, b"End", at=4),
+        tcp_packet(100, b"ASk", at=1),
+        tcp_packet(107, b"fOr", at=2),
+        tcp_packet(110, b"abC", at=3),
+        tcp_packet(118, b"End", at=4),
     ]
     assert find_differences(*packets, *retransmissions) == [
         (0, 1, 0, 3, 2),
@@ -264,26 +277,26 @@ def lost_sizes(packets: list[Packet]) -> list[int]:
 
 
 def test_data_from_the_other_side_displaces_bytes_kept_for_comparison() -> None:
-    server_packets = [sent(500 + 300 * index, bytes(300), server=True) for index in range(5)]
+    server_packets = [tcp_packet(500 + 300 * index, bytes(300), server=True) for index in range(5)]
     assert find_differences(
-        sent(100, b"ask"), *server_packets[:1], sent(100, b"ASK"), reassembler=Reassembler(max_recent=1000)
+        tcp_packet(100, b"ask"), *server_packets[:1], tcp_packet(100, b"ASK"), reassembler=Reassembler(max_recent=1000)
     )
     assert not find_differences(
-        sent(100, b"ask"), *server_packets, sent(100, b"ASK"), reassembler=Reassembler(max_recent=1000)
+        tcp_packet(100, b"ask"), *server_packets, tcp_packet(100, b"ASK"), reassembler=Reassembler(max_recent=1000)
     )
 
 
 def test_sequence_numbers_may_wrap_around() -> None:
     start = 0xFFFF_FFFE
     packets = [
-        sent(start - 1, flags=SYN),
-        sent(499, ack=start, flags=SYN_ACK, server=True),
-        sent(start + 6, b"ghi", ack=500),
-        sent(start, b"abc", ack=500),
-        sent(start, b"abc", ack=500),
-        sent(500, b"ok", ack=start + 3, server=True),
-        sent(start + 3, b"def", ack=502),
-        sent(start + 9, b"jkl", ack=502),
+        tcp_packet(start - 1, flags=SYN),
+        tcp_packet(499, ack=start, flags=SYN_ACK, server=True),
+        tcp_packet(start + 6, b"ghi", ack=500),
+        tcp_packet(start, b"abc", ack=500),
+        tcp_packet(start, b"abc", ack=500),
+        tcp_packet(500, b"ok", ack=start + 3, server=True),
+        tcp_packet(start + 3, b"def", ack=502),
+        tcp_packet(start + 9, b"jkl", ack=502),
     ]
     assert list(summarise(reassemble(packets))) == [
         (0, b"abc"),
@@ -298,16 +311,16 @@ def test_sequence_numbers_may_wrap_around() -> None:
 @pytest.mark.parametrize("probe", [b"", b"c", b"\0"])
 def test_keep_alive_probes_are_not_data(probe: bytes) -> None:
     assert summarise_after_handshake(
-        sent(100, b"abc", ack=500),
-        sent(102, probe, ack=500),
-        sent(500, ack=103, server=True),
-        sent(103, b"def", ack=500),
+        tcp_packet(100, b"abc", ack=500),
+        tcp_packet(102, probe, ack=500),
+        tcp_packet(500, ack=103, server=True),
+        tcp_packet(103, b"def", ack=500),
     ) == [(0, b"abc"), (0, b"def"), STILL_OPEN]
 
 
 def test_zero_window_probe_carries_the_next_byte() -> None:
     assert summarise_after_handshake(
-        sent(100, b"a", ack=500), sent(500, ack=100, server=True), sent(100, b"abc", ack=500)
+        tcp_packet(100, b"a", ack=500), tcp_packet(500, ack=100, server=True), tcp_packet(100, b"abc", ack=500)
     ) == [
         (0, b"a"),
         (0, b"bc"),
@@ -317,7 +330,7 @@ def test_zero_window_probe_carries_the_next_byte() -> None:
 
 def test_acknowledged_bytes_missing_from_the_capture_are_lost() -> None:
     assert summarise_after_handshake(
-        sent(110, b"after the gap", ack=500), sent(500, b"answer", ack=123, server=True)
+        tcp_packet(110, b"after the gap", ack=500), tcp_packet(500, b"answer", ack=123, server=True)
     ) == [
         (0, 10),
         (0, b"after the gap"),
@@ -327,7 +340,9 @@ def test_acknowledged_bytes_missing_from_the_capture_are_lost() -> None:
 
 
 def test_acknowledged_gap_counts_as_lost_immediately() -> None:
-    assert summarise_after_handshake(sent(500, b"answer", ack=110, server=True), sent(110, b"next", ack=506)) == [
+    assert summarise_after_handshake(
+        tcp_packet(500, b"answer", ack=110, server=True), tcp_packet(110, b"next", ack=506)
+    ) == [
         (1, b"answer"),
         (0, 10),
         (0, b"next"),
@@ -337,7 +352,7 @@ def test_acknowledged_gap_counts_as_lost_immediately() -> None:
 
 def test_duplicate_acknowledgements_leave_a_gap_open() -> None:
     assert summarise_after_handshake(
-        sent(103, b"def", ack=500), sent(500, ack=100, server=True), sent(100, b"abc", ack=500)
+        tcp_packet(103, b"def", ack=500), tcp_packet(500, ack=100, server=True), tcp_packet(100, b"abc", ack=500)
     ) == [
         (0, b"abc"),
         (0, b"def"),
@@ -347,7 +362,7 @@ def test_duplicate_acknowledgements_leave_a_gap_open() -> None:
 
 def test_gap_before_the_fin_is_lost() -> None:
     assert summarise_after_handshake(
-        sent(107, ack=500, flags=FIN_ACK), sent(500, ack=108, flags=FIN_ACK, server=True)
+        tcp_packet(107, ack=500, flags=FIN_ACK), tcp_packet(500, ack=108, flags=FIN_ACK, server=True)
     ) == [
         (0, 7),
         ("fin", 0),
@@ -355,7 +370,7 @@ def test_gap_before_the_fin_is_lost() -> None:
 
 
 def test_end_of_the_capture_releases_waiting_bytes() -> None:
-    assert summarise_after_handshake(sent(103, b"def", ack=500), sent(109, b"jkl", ack=500)) == [
+    assert summarise_after_handshake(tcp_packet(103, b"def", ack=500), tcp_packet(109, b"jkl", ack=500)) == [
         (0, 3),
         (0, b"def"),
         (0, 3),
@@ -365,7 +380,7 @@ def test_end_of_the_capture_releases_waiting_bytes() -> None:
 
 
 def test_missing_acknowledged_bytes_are_lost_at_the_end() -> None:
-    assert summarise_after_handshake(sent(500, b"answer", ack=120, server=True)) == [
+    assert summarise_after_handshake(tcp_packet(500, b"answer", ack=120, server=True)) == [
         (1, b"answer"),
         (0, 20),
         STILL_OPEN,
@@ -373,15 +388,15 @@ def test_missing_acknowledged_bytes_are_lost_at_the_end() -> None:
 
 
 def test_bytes_cut_by_the_snapshot_length_are_lost_in_order() -> None:
-    full_packet = sent(100, b"abcdef", ack=500)
+    full_packet = tcp_packet(100, b"abcdef", ack=500)
     truncated_packet = packet(full_packet.data[:-4], at=AT, wire_length=len(full_packet.data))
-    assert summarise_after_handshake(truncated_packet, sent(106, b"ghi", ack=500)) == [
+    assert summarise_after_handshake(truncated_packet, tcp_packet(106, b"ghi", ack=500)) == [
         (0, b"ab"),
         (0, 4),
         (0, b"ghi"),
         STILL_OPEN,
     ]
-    assert summarise_after_handshake(sent(106, b"ghi", ack=500), truncated_packet) == [
+    assert summarise_after_handshake(tcp_packet(106, b"ghi", ack=500), truncated_packet) == [
         (0, b"ab"),
         (0, 4),
         (0, b"ghi"),
@@ -390,7 +405,7 @@ def test_bytes_cut_by_the_snapshot_length_are_lost_in_order() -> None:
 
 
 def test_client_of_a_midstream_flow_is_guessed_by_its_port() -> None:
-    for first_packet in (sent(1000, b"x", ack=5), sent(5, b"x", ack=1000, server=True)):
+    for first_packet in (tcp_packet(1000, b"x", ack=5), tcp_packet(5, b"x", ack=1000, server=True)):
         opened = reassemble([first_packet])[0]
         assert isinstance(opened, FlowOpened)
         assert opened.flow.midstream
@@ -399,19 +414,19 @@ def test_client_of_a_midstream_flow_is_guessed_by_its_port() -> None:
 
 def test_midstream_flow_starts_with_its_first_data() -> None:
     packets = [
-        sent(1000, ack=50),
-        sent(1000, b"abc", ack=50),
-        sent(50, b"xyz", ack=1003, server=True),
-        sent(1003, b"def", ack=53),
+        tcp_packet(1000, ack=50),
+        tcp_packet(1000, b"abc", ack=50),
+        tcp_packet(50, b"xyz", ack=1003, server=True),
+        tcp_packet(1003, b"def", ack=53),
     ]
     assert list(summarise(reassemble(packets))) == [(0, b"abc"), (1, b"xyz"), (0, b"def"), STILL_OPEN]
 
 
 def test_midstream_flow_does_not_start_with_a_retransmission() -> None:
     packets = [
-        sent(50, b"xyz", ack=1010, server=True),
-        sent(1000, b"old bytes!", ack=53),
-        sent(1010, b"new", ack=53),
+        tcp_packet(50, b"xyz", ack=1010, server=True),
+        tcp_packet(1000, b"old bytes!", ack=53),
+        tcp_packet(1010, b"new", ack=53),
     ]
     assert list(summarise(reassemble(packets))) == [(1, b"xyz"), (0, b"new"), STILL_OPEN]
 
@@ -419,7 +434,7 @@ def test_midstream_flow_does_not_start_with_a_retransmission() -> None:
 @pytest.mark.parametrize("dropped", [0, 1, 2])
 def test_incomplete_handshake_still_shows_the_client_and_first_byte(dropped: int) -> None:
     handshake = [packet for number, packet in enumerate(HANDSHAKE) if number != dropped]
-    events = reassemble([*handshake, sent(103, b"def", ack=500), sent(500, b"ok", ack=106, server=True)])
+    events = reassemble([*handshake, tcp_packet(103, b"def", ack=500), tcp_packet(500, b"ok", ack=106, server=True)])
     opened = events[0]
     assert isinstance(opened, FlowOpened)
     assert (opened.flow.client, opened.flow.midstream) == (CLIENT, False)
@@ -427,25 +442,28 @@ def test_incomplete_handshake_still_shows_the_client_and_first_byte(dropped: int
 
 
 def test_single_captured_direction_can_be_read() -> None:
-    packets = [sent(99, flags=SYN), sent(100, b"abc", ack=500), sent(103, b"def", ack=600)]
+    packets = [tcp_packet(99, flags=SYN), tcp_packet(100, b"abc", ack=500), tcp_packet(103, b"def", ack=600)]
     assert list(summarise(reassemble(packets)))[:2] == [(0, b"abc"), (0, b"def")]
 
 
 def test_packets_without_data_open_no_flow() -> None:
-    assert reassemble([sent(1, ack=1), sent(1, flags=RST), sent(1, ack=1, flags=FIN_ACK, server=True)]) == []
+    assert (
+        reassemble([tcp_packet(1, ack=1), tcp_packet(1, flags=RST), tcp_packet(1, ack=1, flags=FIN_ACK, server=True)])
+        == []
+    )
 
 
 def test_new_syn_on_the_same_ports_replaces_the_flow() -> None:
-    new_connection = [sent(7000, flags=SYN), sent(7001, b"new", ack=1)]
-    events = reassemble([*HANDSHAKE, sent(100, b"old", ack=500), *new_connection])
+    new_connection = [tcp_packet(7000, flags=SYN), tcp_packet(7001, b"new", ack=1)]
+    events = reassemble([*HANDSHAKE, tcp_packet(100, b"old", ack=500), *new_connection])
     assert list(summarise(events)) == [(0, b"old"), ("replaced", None), (0, b"new"), STILL_OPEN]
     assert [event.flow.id for event in events] == [0, 0, 0, 1, 1, 1]
 
 
 def test_reuse_of_ports_after_the_end_of_a_flow_opens_a_new_one() -> None:
-    reset = sent(500, ack=103, flags=RST_ACK, server=True)
-    new_connection = [sent(7000, flags=SYN), sent(7001, b"new", ack=1)]
-    assert summarise_after_handshake(sent(100, b"old", ack=500), reset, *new_connection) == [
+    reset = tcp_packet(500, ack=103, flags=RST_ACK, server=True)
+    new_connection = [tcp_packet(7000, flags=SYN), tcp_packet(7001, b"new", ack=1)]
+    assert summarise_after_handshake(tcp_packet(100, b"old", ack=500), reset, *new_connection) == [
         (0, b"old"),
         ("reset", 1),
         (0, b"new"),
@@ -455,20 +473,22 @@ def test_reuse_of_ports_after_the_end_of_a_flow_opens_a_new_one() -> None:
 
 @pytest.mark.parametrize("distance", [-(1 << 28), 1 << 28])
 def test_distant_sequence_numbers_show_a_new_flow_without_a_handshake(distance: int) -> None:
-    reset = sent(500, ack=103, flags=RST_ACK, server=True)
-    events = reassemble([*HANDSHAKE, sent(100, b"old", ack=500), reset, sent(103 + distance, b"new", ack=9)])
+    reset = tcp_packet(500, ack=103, flags=RST_ACK, server=True)
+    events = reassemble(
+        [*HANDSHAKE, tcp_packet(100, b"old", ack=500), reset, tcp_packet(103 + distance, b"new", ack=9)]
+    )
     assert list(summarise(events)) == [(0, b"old"), ("reset", 1), (0, b"new"), STILL_OPEN]
 
 
 def test_repeated_handshake_opens_one_flow() -> None:
-    events = reassemble([*HANDSHAKE, *HANDSHAKE, sent(100, b"abc", ack=500), *HANDSHAKE])
+    events = reassemble([*HANDSHAKE, *HANDSHAKE, tcp_packet(100, b"abc", ack=500), *HANDSHAKE])
     assert [type(event) for event in events] == [FlowOpened, BytesCaptured, FlowEnded]
 
 
 def test_packets_after_the_end_open_no_flow_and_are_counted() -> None:
     reassembler = Reassembler()
-    late_packets = [sent(103, b"late", ack=500), sent(107, ack=500)]
-    events = reassemble([*HANDSHAKE, sent(500, ack=103, flags=RST, server=True), *late_packets], reassembler)
+    late_packets = [tcp_packet(103, b"late", ack=500), tcp_packet(107, ack=500)]
+    events = reassemble([*HANDSHAKE, tcp_packet(500, ack=103, flags=RST, server=True), *late_packets], reassembler)
     assert list(summarise(events)) == [("reset", 1)]
     assert reassembler.skipped == {"data after the end of its connection": 1}
 
@@ -483,7 +503,7 @@ def test_counts_skipped_packets_by_reason() -> None:
 def test_reads_a_socket_connected_to_itself() -> None:
     data = ethernet(ipv4(tcp(5000, 5000, 1, b"echo"), source=b"\x7f\0\0\1", destination=b"\x7f\0\0\1"))
     reassembler = Reassembler(max_flows=1)
-    events = reassemble([packet(data), sent(1, b"another")], reassembler)
+    events = reassemble([packet(data), tcp_packet(1, b"another")], reassembler)
     assert [event.data for event in events if isinstance(event, BytesCaptured)] == [b"echo", b"another"]
 
 
@@ -529,10 +549,10 @@ def test_memory_for_many_flows_is_limited() -> None:
 
 def test_limits_the_bytes_that_one_direction_keeps_behind_a_gap() -> None:
     reassembler = Reassembler(max_waiting=10_000)
-    packets = [*HANDSHAKE, *(sent(200 + 1000 * n, bytes(1000), ack=500) for n in range(8))]
+    packets = [*HANDSHAKE, *(tcp_packet(200 + 1000 * n, bytes(1000), ack=500) for n in range(8))]
     events = [event for captured_packet in packets for event in reassembler.receive(captured_packet)]
     assert not list(summarise(events))
-    events = [*reassembler.receive(sent(8200, bytes(1000), ack=500))]
+    events = [*reassembler.receive(tcp_packet(8200, bytes(1000), ack=500))]
     assert list(summarise(events)) == [(0, 100)] + 9 * [(0, bytes(1000))]
 
 
@@ -548,23 +568,23 @@ def test_oldest_gap_is_given_up_above_the_total_limit() -> None:
 
 
 def test_unanswered_syns_are_reported_as_no_answer() -> None:
-    packets = [sent(99, flags=SYN), sent(99, flags=SYN, at=AT + 1), sent(99, flags=SYN, at=AT + 2)]
+    packets = [tcp_packet(99, flags=SYN), tcp_packet(99, flags=SYN, at=AT + 1), tcp_packet(99, flags=SYN, at=AT + 2)]
     [end_event] = [event for event in reassemble(packets) if isinstance(event, FlowEnded)]
     assert (end_event.how, end_event.at, end_event.attempts) == ("no answer", AT + 2, 3)
 
 
 def test_single_syn_at_the_end_of_a_capture_is_not_reported_as_unanswered() -> None:
-    assert list(summarise(reassemble([sent(99, flags=SYN)]))) == [("end of capture", None)]
+    assert list(summarise(reassemble([tcp_packet(99, flags=SYN)]))) == [("end of capture", None)]
 
 
 def test_repeated_syn_followed_by_data_counts_as_an_established_connection() -> None:
-    packets = [sent(99, flags=SYN), sent(99, flags=SYN), sent(100, b"x")]
+    packets = [tcp_packet(99, flags=SYN), tcp_packet(99, flags=SYN), tcp_packet(100, b"x")]
     [end_event] = [event for event in reassemble(packets) if isinstance(event, FlowEnded)]
     assert (end_event.how, end_event.attempts) == ("end of capture", 0)
 
 
 def test_capture_ends_at_the_time_of_the_last_packet() -> None:
-    *_, end_event = reassemble([*HANDSHAKE, sent(100, b"abc", ack=500, at=AT + 7)])
+    *_, end_event = reassemble([*HANDSHAKE, tcp_packet(100, b"abc", ack=500, at=AT + 7)])
     assert isinstance(end_event, FlowEnded)
     assert end_event.at == AT + 7
 
@@ -596,13 +616,13 @@ def test_reads_an_unusual_packet_between_usual_ones(
     unusual_packet: Packet, expected: list[object], skip_reason: str | None
 ) -> None:
     """The unusual packet shares a block with others and is the next packet of an open connection."""
-    packet_before, packet_after = sent(500, b"ok", ack=100, server=True), sent(103, b"xyz", ack=502)
+    packet_before, packet_after = tcp_packet(500, b"ok", ack=100, server=True), tcp_packet(103, b"xyz", ack=502)
     if not expected:
-        packet_after = sent(100, b"xyz", ack=502)
+        packet_after = tcp_packet(100, b"xyz", ack=502)
     reassembler = Reassembler()
     handshake_events = [
         event
-        for captured_packet in [*HANDSHAKE, sent(500, ack=100, server=True)]
+        for captured_packet in [*HANDSHAKE, tcp_packet(500, ack=100, server=True)]
         for event in reassembler.receive(captured_packet)
     ]
     assert len(handshake_events) == 1
@@ -622,18 +642,28 @@ def test_reads_an_unusual_packet_between_usual_ones(
     assert reassembler.skipped == ({} if skip_reason is None else {skip_reason: 1})
 
 
-RETRIES = [sent(100, b"ask", ack=500)] * 4
+RETRIES = [tcp_packet(100, b"ask", ack=500)] * 4
 
 
 @pytest.mark.parametrize(
     ("packets", "unacknowledged"),
     [
         (RETRIES, (0, 4)),
-        ([*RETRIES, sent(500, ack=103, server=True)], None),
-        ([*RETRIES[:2], sent(500, ack=100, server=True), *RETRIES[:1]], (0, 2)),  # the server's receive window is full
-        ([*RETRIES, sent(103, b"more", ack=500)], None),
-        ([sent(100, b"ask", ack=500), sent(500, ack=103, server=True), *[sent(102, b"k", ack=500)] * 4], None),
-        ([sent(500, b"answer", ack=100, server=True)] * 3, (1, 3)),
+        ([*RETRIES, tcp_packet(500, ack=103, server=True)], None),
+        (
+            [*RETRIES[:2], tcp_packet(500, ack=100, server=True), *RETRIES[:1]],
+            (0, 2),
+        ),  # the server's receive window is full
+        ([*RETRIES, tcp_packet(103, b"more", ack=500)], None),
+        (
+            [
+                tcp_packet(100, b"ask", ack=500),
+                tcp_packet(500, ack=103, server=True),
+                *[tcp_packet(102, b"k", ack=500)] * 4,
+            ],
+            None,
+        ),
+        ([tcp_packet(500, b"answer", ack=100, server=True)] * 3, (1, 3)),
     ],
     ids=["never", "acknowledged at last", "seen meanwhile", "goes on", "keep-alive probes", "of the server"],
 )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kproxy.capture import BytesCaptured, BytesLost, Event, FlowEnded, FlowOpened, Packet, Reassembler
-from tests.kproxy.capture.packets import ACK, SYN, SYN_ACK, sent
+from tests.kproxy.capture.packets import ACK, SYN, SYN_ACK, tcp_packet
 
 
 @st.composite
@@ -24,14 +24,14 @@ def deliveries(draw: st.DrawFn) -> tuple[bytes, int, list[Packet]]:
     window = draw(st.integers(1, len(pieces)))
     order = sorted(range(len(pieces)), key=lambda index: index + draw(st.integers(0, window)))
     packets = [
-        sent(first_seq + start, stream[start:end], ack=500, flags=ACK)
+        tcp_packet(first_seq + start, stream[start:end], ack=500, flags=ACK)
         for start, end in (pieces[index] for index in order)
     ]
     return stream, first_seq, packets
 
 
 def handshake(first_seq: int) -> list[Packet]:
-    return [sent(first_seq - 1, flags=SYN), sent(499, ack=first_seq, flags=SYN_ACK, server=True)]
+    return [tcp_packet(first_seq - 1, flags=SYN), tcp_packet(499, ack=first_seq, flags=SYN_ACK, server=True)]
 
 
 @given(deliveries())
@@ -53,7 +53,7 @@ def test_bytes_and_losses_add_up_whatever_the_capture_drops(
     stream, first_seq, packets = delivery
     keep_flags = data.draw(st.lists(st.booleans(), min_size=len(packets), max_size=len(packets)))
     packets = [packet for packet, keep in zip(packets, keep_flags, strict=True) if keep]
-    final_ack = sent(500, ack=first_seq + len(stream), server=True)
+    final_ack = tcp_packet(500, ack=first_seq + len(stream), server=True)
     reassembler = Reassembler()
     events = [
         event
@@ -77,7 +77,7 @@ def test_any_segments_with_any_flags_leave_nothing_waiting(
     reassembler = Reassembler(max_waiting=1000, max_waiting_total=1500, max_flows=2)
     opened_count = ended_count = 0
     for seq, payload, flags, server in segments:
-        for event in reassembler.receive(sent(seq, payload, ack=seq, flags=flags, server=server)):
+        for event in reassembler.receive(tcp_packet(seq, payload, ack=seq, flags=flags, server=server)):
             ended_count += isinstance(event, FlowEnded)
             opened_count += isinstance(event, FlowOpened)
     ended_count += sum(isinstance(event, FlowEnded) for event in reassembler.close())

@@ -9,8 +9,8 @@ from typing import Any
 from dissectors.edits import Edit, frame_layout, write
 from dissectors.messages.message import api_layouts
 from dissectors.schemas import api_by_name
-from tests.kproxy.frames import framed
-from tests.kproxy.stories import prepared
+from tests.kproxy.frames import with_length_prefix
+from tests.kproxy.stories import to_encodable
 
 #: The versions that the broker advertises: roughly those of Kafka 2.8.
 SERVED = {0: 9, 1: 12, 2: 6, 3: 11, 8: 8, 9: 7, 10: 3, 11: 7, 12: 4, 13: 4, 14: 5, 17: 1, 18: 3, 36: 2}
@@ -52,7 +52,7 @@ class Departed:
     def frame(self, correlation_id: int) -> bytes:
         """Return the bytes of the response, including the length prefix."""
         if self.seen is not None:
-            return framed(bytes.fromhex(self.seen))
+            return with_length_prefix(bytes.fromhex(self.seen))
         api = api_by_name(self.api)
         assert api is not None
         layouts = api_layouts(api.key, self.version)
@@ -64,7 +64,7 @@ class Departed:
     def _body(self, layout: Any) -> dict[str, Any]:
         struct = (self.edit.apply(layout) if self.edit else layout).fields[1].struct
         assert struct is not None
-        return prepared(struct, self.response)
+        return to_encodable(struct, self.response)
 
     @property
     def story(self) -> str:

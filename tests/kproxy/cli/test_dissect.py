@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 from kproxy.trace.encoding import json_schema
-from tests.kproxy.capture.packets import RST_ACK, SYN, pcap, sent
+from tests.kproxy.capture.packets import RST_ACK, SYN, pcap, tcp_packet
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.test_right_traffic import CORRECT_FINDINGS
 
@@ -226,7 +226,7 @@ def test_reports_a_directory_without_traces(kproxy: Run, tmp_path: Path) -> None
 
 def test_reports_refused_connection_attempts(kproxy: Run, tmp_path: Path) -> None:
     path = tmp_path / "refused.pcap"
-    packets = [sent(99, flags=SYN), sent(0, ack=100, flags=RST_ACK, server=True)]
+    packets = [tcp_packet(99, flags=SYN), tcp_packet(0, ack=100, flags=RST_ACK, server=True)]
     path.write_bytes(pcap(packets))
     result = kproxy("dissect", path)
     assert f"{path}: no Kafka connection in 2 packets" in result.stderr

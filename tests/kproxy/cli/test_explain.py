@@ -9,7 +9,7 @@ import pytest
 from dissectors.records import encode
 from tests.kproxy.capture.packets import ipv4, tcp
 from tests.kproxy.cli.conftest import Run
-from tests.kproxy.frames import framed, request, response
+from tests.kproxy.frames import request, response, with_length_prefix
 
 MISSING = "the length prefix is missing; offsets count from the first byte given"
 PASTED = Path(__file__).parents[2] / "data" / "pasted"
@@ -202,7 +202,7 @@ def test_suggests_options_for_a_response_without_its_request(kproxy: Run) -> Non
 
 
 def test_shows_bytes_that_belong_to_no_field(kproxy: Run) -> None:
-    frame = framed(request("Metadata", 0, {"topics": [{"name": "a"}]})[4:] + b"\xab\xcd")
+    frame = with_length_prefix(request("Metadata", 0, {"topics": [{"name": "a"}]})[4:] + b"\xab\xcd")
     result = kproxy("explain", frame.hex())
     assert result.returncode == 1
     assert any("ab cd" in row and "(not decoded)" in row for row in result.stdout.splitlines())

@@ -21,14 +21,14 @@ from kproxy.trace.lines import (
     ResponseLine,
 )
 from tests.kproxy.cli.conftest import Run
-from tests.kproxy.frames import framed, request
+from tests.kproxy.frames import request, with_length_prefix
 from tests.kproxy.stories import StoryPlayer
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data" / "pcap"
 CAPTURE = ROOT / "captures" / "librdkafka-metadata-three-bytes-too-many.pcap.gz"
 #: A request with two bytes that belong to no field, which is a finding of the layout family.
-TRAILING = framed(request("Metadata", 0, {"topics": [{"name": "a"}]})[4:] + b"\xab\xcd")
+TRAILING = with_length_prefix(request("Metadata", 0, {"topics": [{"name": "a"}]})[4:] + b"\xab\xcd")
 
 
 def finding_entries(code: str, name: str, **fields: object) -> list[FindingEntry]:
@@ -233,13 +233,13 @@ def test_explain_json_has_every_key_of_a_finding(kproxy: Run) -> None:
 def test_explain_uses_the_request_of_a_response(kproxy: Run) -> None:
     request_frame = request("FindCoordinator", 0, {"key": "g"})
     response_frame = bytes.fromhex("0000001b 00000001 0000 00000000 0009 3132372e302e302e31 0000fe6c".replace(" ", ""))
-    result = kproxy("explain", "--json", "--request", request_frame.hex(), framed(response_frame[4:]).hex())
+    result = kproxy("explain", "--json", "--request", request_frame.hex(), with_length_prefix(response_frame[4:]).hex())
     assert json.loads(result.stdout)["api"] == "FindCoordinator"
 
 
 def test_explain_reports_the_layout_of_a_deviating_frame(kproxy: Run) -> None:
     frame = bytes.fromhex("0000001f 00000001 00000000 0000 ffff 00000000 0009 3132372e302e302e31 0000fe6c")
-    result = kproxy("explain", "--api", "FindCoordinator", "--version", "0", framed(frame[4:]).hex())
+    result = kproxy("explain", "--api", "FindCoordinator", "--version", "0", with_length_prefix(frame[4:]).hex())
     assert result.returncode == 1
     assert result.stdout.splitlines()[1].startswith("decoded as actually written: ")
     assert "            = edit: " in result.stdout
@@ -255,7 +255,7 @@ def test_explain_applies_ignore_and_fail_on(kproxy: Run) -> None:
 
 
 def test_secrets_are_zeroed_in_the_bytes_of_a_finding(kproxy: Run) -> None:
-    frame = framed(request("SaslAuthenticate", 0, {"auth_bytes": b"\0alice\0hunter2"})[4:] + b"\xab\xcd")
+    frame = with_length_prefix(request("SaslAuthenticate", 0, {"auth_bytes": b"\0alice\0hunter2"})[4:] + b"\xab\xcd")
     for options in ([], ["--json"]):
         output = kproxy("explain", "--select", "L", *options, frame.hex()).stdout
         assert "SaslAuthenticate" in output
@@ -282,7 +282,9 @@ def test_trace_has_excerpts_at_full_detail_except_for_undecoded_frames() -> None
 
     assert any(excerpts(Detail.FULL, TRAILING))
     assert not any(excerpts(Detail.SUMMARY, TRAILING))
-    unknown_frame = framed(b"\x00\x75\x73\x65\x72\x00\x70\x61\x73\x73\x77\x6f\x72\x64")  # "user", a NUL, "password"
+    unknown_frame = with_length_prefix(
+        b"\x00\x75\x73\x65\x72\x00\x70\x61\x73\x73\x77\x6f\x72\x64"
+    )  # "user", a NUL, "password"
     assert excerpts(Detail.FULL, unknown_frame)
     assert not any(excerpts(Detail.FULL, unknown_frame))
 

@@ -12,9 +12,9 @@ import pytest
 from dissectors.records import encode
 from kproxy.cli import payload_options
 from kproxy.errors import UserError
-from tests.kproxy.capture.packets import SYN, pcap, sent
+from tests.kproxy.capture.packets import SYN, pcap, tcp_packet
 from tests.kproxy.cli.conftest import Run
-from tests.kproxy.frames import framed, request
+from tests.kproxy.frames import request, with_length_prefix
 from tests.kproxy.html.pages import ParsedPage
 
 ORDER = (
@@ -50,11 +50,11 @@ def capture(tmp_path: Path) -> Path:
     frame = produce("gzip") + produce(correlation_id=2)
     (tmp_path / "schemas").mkdir()
     (tmp_path / "schemas" / "17.orders-value.avsc").write_text(ORDER)
-    return written(tmp_path / "orders.pcap", frame)
+    return write_capture(tmp_path / "orders.pcap", frame)
 
 
-def written(path: Path, data: bytes) -> Path:
-    path.write_bytes(pcap([sent(0, flags=SYN), sent(1, data)]))
+def write_capture(path: Path, data: bytes) -> Path:
+    path.write_bytes(pcap([tcp_packet(0, flags=SYN), tcp_packet(1, data)]))
     return path
 
 
@@ -158,8 +158,12 @@ def broken_capture(capture: Path) -> Path:
     broken = [
         produce(correlation_id=number, flipped_index=index) for number, index in enumerate((20, 61, 62, 70, 90, 120), 3)
     ]
-    broken.append(framed(produce(correlation_id=9)[4:] + b"\0\1\2"))  # its finding is next to the last value
-    return written(capture.parent / "several.pcap", b"".join([*broken, produce("gzip"), produce(correlation_id=2)]))
+    broken.append(
+        with_length_prefix(produce(correlation_id=9)[4:] + b"\0\1\2")
+    )  # its finding is next to the last value
+    return write_capture(
+        capture.parent / "several.pcap", b"".join([*broken, produce("gzip"), produce(correlation_id=2)])
+    )
 
 
 def test_masked_fields_appear_in_no_output(kproxy: Run, capture: Path, broken_capture: Path) -> None:
@@ -179,7 +183,7 @@ def test_masked_fields_appear_in_no_output(kproxy: Run, capture: Path, broken_ca
 
 
 def test_masked_records_of_a_damaged_batch_show_no_numbers(kproxy: Run, tmp_path: Path) -> None:
-    path = written(tmp_path / "damaged.pcap", produce(flipped_index=11))  # the batch length
+    path = write_capture(tmp_path / "damaged.pcap", produce(flipped_index=11))  # the batch length
     result = kproxy("dissect", "--json", "--payloads", "--mask=key", path)
     [body] = [json.loads(line)["body"] for line in result.stdout.splitlines() if '"body"' in line]
     [batch] = body["topic_data"][0]["partition_data"][0]["records"]
@@ -216,7 +220,7 @@ def test_header_masks_apply_to_cloud_event_attributes(kproxy: Run, tmp_path: Pat
     headers = [{"key": f"ce_{name}", "value": b"planted"} for name in ("specversion", "id", "source", "type")]
     partition = {"records": encode([{"records": [{"value": b"{}", "headers": headers}]}])}
     body = {"acks": 1, "topic_data": [{"name": "events", "partition_data": [partition]}]}
-    path = written(tmp_path / "events.pcap", request("Produce", 9, body))
+    path = write_capture(tmp_path / "events.pcap", request("Produce", 9, body))
     masked = dict.fromkeys(("specversion", "id", "source", "type"), "(masked)")
     for mask in ("--mask=header", "--mask=events:header.ce_*", "--mask-text=planted"):
         result = kproxy("dissect", "--json", "--payloads", mask, path)
@@ -274,7 +278,7 @@ def test_reports_schema_violations_of_records(kproxy: Run, tmp_path: Path) -> No
     batches = encode([{"compression": "gzip", "records": [record, record]}])
     topic = {"name": "events", "partition_data": [{"index": 0, "records": batches}]}
     frame = request("Produce", 9, {"acks": 1, "timeout_ms": 100, "topic_data": [topic]})
-    capture = written(tmp_path / "events.pcap", frame)
+    capture = write_capture(tmp_path / "events.pcap", frame)
     message = "events, value: schema id 1 (Event): the value violates 'required' of its JSON Schema"
     for options in ("--findings", "--json"):
         result = kproxy("dissect", options, "--payloads", "--schemas", tmp_path, capture)
@@ -403,7 +407,9 @@ def test_uses_schemas_found_in_the_traffic(kproxy: Run, tmp_path: Path) -> None:
     batches = encode([{"records": [{"key": key, "value": value.encode()}]}])
     topic = {"name": "_schemas", "partition_data": [{"index": 0, "records": batches}]}
     schema_frame = request("Produce", 9, {"acks": 1, "timeout_ms": 100, "topic_data": [topic]}, correlation_id=9)
-    result = kproxy("dissect", "--json", "--payloads", written(tmp_path / "schemas.pcap", schema_frame + produce()))
+    result = kproxy(
+        "dissect", "--json", "--payloads", write_capture(tmp_path / "schemas.pcap", schema_frame + produce())
+    )
     assert result.returncode == 0, result.stderr
     value, *_ = (record["value"] for record in last_records(result.stdout))
     assert value["data"] == {"id": 17, "card": CARD.decode()}

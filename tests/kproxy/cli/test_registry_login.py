@@ -13,7 +13,7 @@ import pytest
 
 from dissectors.records import encode
 from kproxy.development_ca import certificates, store
-from tests.kproxy.capture.packets import SYN, pcap, sent
+from tests.kproxy.capture.packets import SYN, pcap, tcp_packet
 from tests.kproxy.cli.conftest import Run
 from tests.kproxy.frames import request
 from tests.serialized import ORDER, ORDER_SCHEMA
@@ -78,7 +78,7 @@ def test_logs_in_to_the_registry_or_reports_the_problem(
     partition = {"index": 0, "records": encode([{"records": [{"value": ORDER}]}])}
     topic = {"name": "orders", "partition_data": [partition]}
     frame = request("Produce", 9, {"acks": 1, "timeout_ms": 100, "topic_data": [topic]})
-    (tmp_path / "a.pcap").write_bytes(pcap([sent(0, flags=SYN), sent(1, frame)]))
+    (tmp_path / "a.pcap").write_bytes(pcap([tcp_packet(0, flags=SYN), tcp_packet(1, frame)]))
     login_options = [pem / option if option.endswith(".pem") else option for option in options]
     result = kproxy("dissect", "--json", "--payloads", "--registry", registry, *login_options,
                   "--registry-secret-file", tmp_path / "secret", tmp_path / "a.pcap")  # fmt: skip

@@ -16,7 +16,7 @@ from kproxy.web import answers
 from kproxy.web.views import RowQuery, Views
 from tests.kproxy.browse.sessions import read, session_of
 from tests.kproxy.capture_results import lines_of
-from tests.kproxy.cli.test_payloads import produce, written
+from tests.kproxy.cli.test_payloads import produce, write_capture
 
 #: Filters of records, and the keys of the records that they leave. A browser test evaluates them in the page.
 FILTERED: dict[str, list[str]] = {
@@ -51,12 +51,12 @@ def records_of(session: BrowseSession, text: str) -> list[Any]:
 @pytest.mark.parametrize(("text", "keys"), FILTERED.items())
 def test_only_matching_records_are_returned(text: str, keys: list[str], tmp_path: Path) -> None:
     values = RecordValues(SchemaSources([]), Masks(()))
-    path = written(tmp_path / "a.pcap", produce("gzip"))
+    path = write_capture(tmp_path / "a.pcap", produce("gzip"))
     session = session_of(lines_of(path, detail=Detail.FULL, record_values=values))
     assert [row[2][1] for row in records_of(session, text)] == keys
 
 
 def test_text_is_found_in_bytes_that_are_not_decoded(tmp_path: Path) -> None:
-    session = session_of(lines_of(written(tmp_path / "a.pcap", produce()), detail=Detail.RAW))
+    session = session_of(lines_of(write_capture(tmp_path / "a.pcap", produce()), detail=Detail.RAW))
     assert [row[2][1] for row in records_of(session, "without-schema")] == ["k3"]
     assert records_of(session, "key=k4") == []

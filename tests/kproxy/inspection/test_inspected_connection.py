@@ -9,7 +9,7 @@ from dissectors.connections.events import INSPECTOR_WAS_RESTARTED, Direction
 from kproxy.inspection.inspected_connection import Progress
 from kproxy.inspection.inspector import Inspector
 from kproxy.trace.lines import CloseLine, Detail, FindingLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
-from tests.kproxy.frames import framed, request, response
+from tests.kproxy.frames import request, response, with_length_prefix
 
 AT = 1_700_000_000_000_000_000
 REQUEST, RESPONSE = Direction.REQUEST, Direction.RESPONSE
@@ -113,10 +113,10 @@ def test_searches_for_a_frame_if_boundaries_are_unknown() -> None:
 def test_withholds_the_password_of_a_login_in_progress(detail: Detail) -> None:
     secret = b"\x00alice\x00alice-secret"
     session = ResumedConnection(Progress(100, 2), Progress(100, 2), detail=detail)
-    [token] = session.feed(REQUEST, framed(secret))
+    [token] = session.feed(REQUEST, with_length_prefix(secret))
     assert isinstance(token, RequestLine)
     assert token.not_decoded == "SASL token outside Kafka's framing (SaslHandshake v0): withheld"
-    session.feed(RESPONSE, framed(b""))
+    session.feed(RESPONSE, with_length_prefix(b""))
     request_bytes, response_bytes = exchange(3)
     [request_line] = session.feed(REQUEST, request_bytes)
     [response_line] = session.feed(RESPONSE, response_bytes)

@@ -20,7 +20,7 @@ from kproxy.trace.lines import (
     ResponseLine,
     TopicEntry,
 )
-from tests.kproxy.frames import framed, request, response
+from tests.kproxy.frames import request, response, with_length_prefix
 from tests.kproxy.stories import StoryPlayer
 
 NS_PER_MS = 1_000_000
@@ -247,19 +247,19 @@ def test_raw_sasl_tokens_have_lines_without_content() -> None:
     session = ObservedConnection(detail=Detail.RAW)
     session.client_sends(request("SaslHandshake", 0, {"mechanism": "PLAIN"}))
     session.server_sends(response("SaslHandshake", 0, {"mechanisms": ["PLAIN"]}))
-    token = session.client_sends(framed(b"\0alice\0hunter2"))
+    token = session.client_sends(with_length_prefix(b"\0alice\0hunter2"))
     assert isinstance(token, RequestLine)
     assert token.api is None
     assert token.frame is None
     assert token.not_decoded is not None
     assert "withheld" in token.not_decoded
-    assert isinstance(session.server_sends(framed(b"")), ResponseLine)
+    assert isinstance(session.server_sends(with_length_prefix(b"")), ResponseLine)
     assert session.client_sends(request("Metadata", 1, {}, correlation_id=2)).api == "Metadata"
 
 
 def test_line_of_an_invalid_frame_has_its_finding() -> None:
     frame = request("Metadata", 4, {"topics": [{"name": "orders"}]})
-    line = ObservedConnection().client_sends(framed(frame[4:] + b"\xde\xad\xbe"))
+    line = ObservedConnection().client_sends(with_length_prefix(frame[4:] + b"\xde\xad\xbe"))
     [finding] = line.findings
     assert (finding.code, finding.name, finding.severity) == ("L001", "trailing-bytes", "error")
     assert finding.span == (len(frame), len(frame) + 3)

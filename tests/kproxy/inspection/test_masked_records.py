@@ -18,7 +18,7 @@ from kproxy.inspection.text_masks import TextMasks
 from kproxy.trace.encoding import encode_line
 from kproxy.trace.lines import Detail
 from tests.kproxy.frames import request
-from tests.serialized import registered
+from tests.serialized import sample_registry
 
 PLANTED = "planted"
 EVENT = json.dumps({"specversion": "1.0", "id": "1", "source": "s", "type": PLANTED, "data": {"a": 1}}).encode()
@@ -45,7 +45,7 @@ def trace_text(
     **masks: Any,
 ) -> str:
     """Return the trace lines of Produce requests as text."""
-    source = registered()
+    source = sample_registry()
     source.add(9, "JSON", '{"type": "object", "additionalProperties": {"type": "string"}}', "o-value")
     text = TextMasks([masks["text"]]) if "text" in masks else None
     values = None if withheld else RecordValues(source, Masks(masks.get("paths", ()), (), text))

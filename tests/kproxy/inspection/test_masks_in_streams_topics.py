@@ -18,7 +18,7 @@ from kproxy.registry import SchemaSources
 from kproxy.trace.lines import Detail, RequestLine
 from tests.dissectors.values.test_streams_topics import RECORDS, window_key
 from tests.kproxy.frames import request
-from tests.serialized import ORDER, Registered, registered
+from tests.serialized import ORDER, InMemoryRegistry, sample_registry
 
 AGGREGATE = "app-KTABLE-AGGREGATE-STATE-STORE-0000000003-repartition"
 RESPONSE = "app-KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-0000000014-topic"
@@ -78,7 +78,7 @@ def test_masked_keys_are_masked_inside_windowed_keys() -> None:
 
 
 def test_masks_by_tag_apply_to_wrapped_values() -> None:
-    source = Registered()
+    source = InMemoryRegistry()
     field = {"name": "card", "type": "string", "confluent:tags": ["PII"]}
     source.add(9, "AVRO", json.dumps({"type": "record", "name": "Order", "fields": [field]}), "orders-value")
     value = b"\x80\0\0\0\0\x09\x12planted-1"
@@ -90,7 +90,7 @@ def test_masks_by_tag_apply_to_wrapped_values() -> None:
 
 
 def codes(topic: str, records: list[dict[str, Any]]) -> list[str]:
-    return [finding.code for finding in produce_line(topic, records, Masks(()), registered()).findings]
+    return [finding.code for finding in produce_line(topic, records, Masks(()), sample_registry()).findings]
 
 
 def test_wrapped_keys_and_values_cause_no_findings() -> None:
@@ -105,7 +105,7 @@ def test_wrapped_keys_and_values_cause_no_findings() -> None:
 
 def test_finding_about_a_wrapped_value_points_at_its_bytes() -> None:
     records = [{"key": None, "value": b"\x80" + ORDER + b"\4"}]
-    [finding] = produce_line(RESPONSE, records, Masks(()), registered()).findings
+    [finding] = produce_line(RESPONSE, records, Masks(()), sample_registry()).findings
     start = request("Produce", 9, body(RESPONSE, records)).index(ORDER) + len(ORDER)
     assert (finding.code, finding.span) == ("P006", (start, start + 1))
     assert "schema id 2 (Order)" in finding.message

@@ -7,7 +7,7 @@ import pytest
 from kproxy.trace import pairing
 from kproxy.trace.lines import CloseLine, GapLine, Line, OpenLine, RequestLine, ResponseLine
 from kproxy.trace.pairing import RequestPairing
-from tests.kproxy.browse.sample_overviews import closed, make_gap, opened
+from tests.kproxy.browse.sample_overviews import close_line, make_gap, open_line
 from tests.kproxy.browse.sessions import request, response
 
 
@@ -49,17 +49,17 @@ def test_produce_with_acks_0_waits_for_no_response() -> None:
 
 def test_requests_stop_waiting_when_their_connection_ends_or_is_reused() -> None:
     first, unrelated = request(1), request(2, connection_id="n-2")
-    for end in (closed(), opened()):
+    for end in (close_line(), open_line()):
         assert pair_lines(first, unrelated, end, response(first), response(unrelated)) == [[0], [1], [0], [], [1]]
 
 
 def test_requests_before_a_gap_do_not_wait_but_may_be_answered() -> None:
     first, unrelated = request(1), request(2, connection_id="n-2")
-    assert pair_lines(first, unrelated, make_gap(), response(first), closed()) == [[0], [1], [0], [0], []]
+    assert pair_lines(first, unrelated, make_gap(), response(first), close_line()) == [[0], [1], [0], [0], []]
     assert pair_lines(first, unrelated, make_gap(""), make_gap(), response(unrelated)) == [[0], [1], [0, 1], [], [1]]
     assert pair_lines(first, make_gap(), request(3), make_gap(), response(first)) == [[0], [0], [2], [2], [0]]
-    assert pair_lines(first, make_gap(), closed(), response(first)) == [[0], [0], [], []]
-    assert pair_lines(first, make_gap(direction="request"), closed()) == [[0], [], [0]]
+    assert pair_lines(first, make_gap(), close_line(), response(first)) == [[0], [0], [], []]
+    assert pair_lines(first, make_gap(direction="request"), close_line()) == [[0], [], [0]]
 
 
 def test_number_of_unanswered_requests_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:

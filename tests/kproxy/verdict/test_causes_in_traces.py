@@ -23,7 +23,7 @@ from kproxy.trace.timestamps import timestamp
 from kproxy.verdict import causes as causes_module
 from kproxy.verdict.cause import ConnectionFindings
 from kproxy.verdict.causes import Causes
-from tests.kproxy.browse.sample_overviews import captured, closed, inconsistent_lines, opened
+from tests.kproxy.browse.sample_overviews import captured, close_line, inconsistent_lines, open_line
 from tests.kproxy.browse.sessions import BEGAN, request, response
 from tests.kproxy.capture_results import lines_of
 from tests.kproxy.captures.expectation import BEHAVIOURS, LAYOUTS, Expected, expected_from
@@ -71,7 +71,7 @@ def entry(code: str = "S005", severity: str = "error", **more: object) -> Findin
 
 
 def test_cause_shows_its_first_and_last_time() -> None:
-    lines = [opened(), request(1), request(2, findings=[entry()]), request(3), request(4, at=7, findings=[entry()])]
+    lines = [open_line(), request(1), request(2, findings=[entry()]), request(3), request(4, at=7, findings=[entry()])]
     [cause] = collect_causes(lines).sorted_causes()
     assert (cause.first_row, cause.first_ts, cause.last_ts) == (2, lines[2].ts, timestamp(BEGAN + 7 * 10**9))
     assert cause.connections == {"n-1": ConnectionFindings("10.0.0.1:4000", "10.0.0.2:9092", 2)}
@@ -81,8 +81,8 @@ def test_repeats_are_counted_at_the_end_of_their_connection() -> None:
     lines = [
         request(1, findings=[entry()]),
         request(2, connection_id="n-2"),
-        closed("n-2", repeated=[RepeatEntry("S005", "a-rule", 12)]),
-        closed(repeated=[RepeatEntry("S005", "a-rule", 3)]),
+        close_line("n-2", repeated=[RepeatEntry("S005", "a-rule", 12)]),
+        close_line(repeated=[RepeatEntry("S005", "a-rule", 3)]),
     ]
     [cause] = collect_causes(lines).sorted_causes()
     assert (cause.count, cause.unassigned) == (16, 0)
@@ -90,10 +90,10 @@ def test_repeats_are_counted_at_the_end_of_their_connection() -> None:
 
 
 def test_repeats_of_a_rule_with_several_causes_are_unassigned() -> None:
-    early_close = closed("n-2", repeated=[RepeatEntry("S005", "a-rule", 2)])
+    early_close = close_line("n-2", repeated=[RepeatEntry("S005", "a-rule", 2)])
     lines = [
         request(1, findings=[entry()]), early_close, request(2, findings=[entry()], api="Produce", api_key=0),
-        closed(repeated=[RepeatEntry("S005", "a-rule", 9)]),
+        close_line(repeated=[RepeatEntry("S005", "a-rule", 9)]),
     ]  # fmt: skip
     causes = collect_causes(lines).sorted_causes()
     assert [(cause.count, cause.unassigned) for cause in causes] == [(3, 9), (1, 9)]
@@ -101,13 +101,13 @@ def test_repeats_of_a_rule_with_several_causes_are_unassigned() -> None:
 
 
 def test_repeats_without_a_first_finding_have_no_cause() -> None:
-    assert collect_causes([closed(repeated=[RepeatEntry("S005", "metadata-loop", 9)])]).sorted_causes() == []
+    assert collect_causes([close_line(repeated=[RepeatEntry("S005", "metadata-loop", 9)])]).sorted_causes() == []
 
 
 def test_causes_can_be_listed_while_lines_are_added() -> None:
     causes = collect_causes([request(1, findings=[entry()])])
     assert causes.sorted_causes()[0].count == 1
-    collect_causes([request(1, findings=[entry()]), closed(repeated=[RepeatEntry("S005", "a-rule", 1)])], causes)
+    collect_causes([request(1, findings=[entry()]), close_line(repeated=[RepeatEntry("S005", "a-rule", 1)])], causes)
     assert causes.sorted_causes()[0].count == 3
 
 
@@ -181,7 +181,9 @@ def test_number_of_requests_awaited_by_causes_is_limited(monkeypatch: pytest.Mon
     [cause] = collect_causes([*requests, *map(response, requests)]).sorted_causes()
     assert (cause.listed, cause.served) == (3, 2)
     later_requests = [request(number, findings=[entry()]) for number in (4, 5)]
-    [cause] = collect_causes([*requests[:2], closed(), *later_requests, *map(response, later_requests)]).sorted_causes()
+    [cause] = collect_causes(
+        [*requests[:2], close_line(), *later_requests, *map(response, later_requests)]
+    ).sorted_causes()
     assert (cause.listed, cause.served) == (4, 2)
 
 

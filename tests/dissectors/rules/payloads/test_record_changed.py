@@ -17,7 +17,7 @@ from kproxy.inspection.masks import Masks
 from kproxy.inspection.record_values import RecordValues
 from kproxy.trace.lines import Detail, FindingEntry, ResponseLine
 from tests.kproxy.frames import request, response
-from tests.serialized import ORDER, registered
+from tests.serialized import ORDER, sample_registry
 
 TIMESTAMP_MS = 1_767_225_600_000  # ms
 NS_PER_MS = 1_000_000
@@ -29,7 +29,7 @@ class RecordTraffic:
     """A producer on connection 1 and consumers on other connections, all of one topic."""
 
     def __init__(self, *masks: str) -> None:
-        values = RecordValues(registered(), Masks(masks))
+        values = RecordValues(sample_registry(), Masks(masks))
         self.inspector = Inspector("t", Detail.FULL, record_values=values)
         self.at = TIMESTAMP_MS * NS_PER_MS
         for number, server in ((1, "a:9092"), (2, "a:9092"), (3, "b:9092")):

@@ -9,7 +9,7 @@ import pytest
 from dissectors.records import decode
 from kproxy.broker.errors import Error
 from kproxy.broker.topics import Topics
-from tests.kproxy.broker.data_asked import (
+from tests.kproxy.broker.data_requests import (
     append_transactional,
     batch,
     fetch,
@@ -100,7 +100,7 @@ async def move_leader(client: SocketClient) -> None:
 
 async def delete_topic(client: SocketClient) -> None:
     topics = client.broker.cluster.part(Topics)
-    topic = topics.named("t")
+    topic = topics.by_name("t")
     assert topic is not None
     topics.delete(topic)
 

@@ -11,7 +11,7 @@ from dissectors.wire.layout import NULL_UUID
 from kproxy.broker.configs import Configs
 from kproxy.broker.errors import Error
 from kproxy.broker.topics import Topics
-from tests.kproxy.broker.data_asked import batch, fetch, offsets, produce, produce_request, records
+from tests.kproxy.broker.data_requests import batch, fetch, offsets, produce, produce_request, records
 from tests.kproxy.broker.log.sample_logs import produced_batch
 from tests.kproxy.broker.socket_client import SocketClient, broker_client
 

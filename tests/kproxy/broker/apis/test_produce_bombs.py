@@ -14,7 +14,7 @@ from dissectors.records.batch import CRC_START, HEADER
 from dissectors.records.compression import CODECS
 from dissectors.records.encode import encode
 from kproxy.broker.errors import Error
-from tests.kproxy.broker.data_asked import produce
+from tests.kproxy.broker.data_requests import produce
 from tests.kproxy.broker.socket_client import broker_client
 
 SIZE = 128 << 20

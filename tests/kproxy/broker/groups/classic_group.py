@@ -79,9 +79,9 @@ class ClassicGroupHarness:
         members = [leader.member_id]
         for instance in other_instances:
             joined = self.join(instance=instance)
-            rejoined = [self.join(member, id_) for member, id_ in zip(members, instances, strict=False)]
+            rejoin_responses = [self.join(member, id_) for member, id_ in zip(members, instances, strict=False)]
             members.append(joined.member_id)
-            assert not any(response.error for response in rejoined)
+            assert not any(response.error for response in rejoin_responses)
         generation = self.group.generation
         for member in reversed(members):
             self.sync(member, generation, {member: member.encode() for member in members})

@@ -34,7 +34,7 @@ class ConsumerGroupHarness:
 
     def partitions(self, topic: str, *indexes: int) -> frozenset[tuple[str, int]]:
         """Return partitions of a topic, identified by topic id."""
-        topic_state = self.topics.named(topic)
+        topic_state = self.topics.by_name(topic)
         assert topic_state is not None
         return frozenset((topic_state.id, index) for index in indexes)
 

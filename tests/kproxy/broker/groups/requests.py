@@ -25,7 +25,7 @@ def versions(name: str) -> range:
 
 
 def topic_id(client: SocketClient, name: str = "t") -> str:
-    topic = client.broker.cluster.part(Topics).named(name)
+    topic = client.broker.cluster.part(Topics).by_name(name)
     assert topic is not None
     return topic.id
 

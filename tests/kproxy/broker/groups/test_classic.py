@@ -45,9 +45,9 @@ def test_second_member_starts_a_rebalance_that_the_first_joins() -> None:
     assert second.is_pending
     assert harness.group.state == "PreparingRebalance"
     assert harness.heartbeat(first, 1) is Error.REBALANCE_IN_PROGRESS
-    rejoined = harness.join(first)
-    assert rejoined.body["generation_id"] == second.body["generation_id"] == 2
-    assert {member["member_id"] for member in rejoined.body["members"]} == {first, second.member_id}
+    rejoin_response = harness.join(first)
+    assert rejoin_response.body["generation_id"] == second.body["generation_id"] == 2
+    assert {member["member_id"] for member in rejoin_response.body["members"]} == {first, second.member_id}
     assert second.body["members"] == []
     pending_sync = harness.sync(second.member_id, 2)
     assert pending_sync.is_pending
@@ -104,11 +104,11 @@ def test_removes_a_member_that_does_not_sync() -> None:
 def test_rebalance_fails_the_pending_sync_of_the_previous_generation() -> None:
     harness = ClassicGroupHarness()
     first, second = harness.make_stable(None, None)
-    rejoined = [harness.join(member_id) for member_id in (first, second)]
-    assert rejoined[0].body["generation_id"] == 3
-    syncing = harness.sync(second, 3)
+    rejoin_responses = [harness.join(member_id) for member_id in (first, second)]
+    assert rejoin_responses[0].body["generation_id"] == 3
+    pending_sync = harness.sync(second, 3)
     harness.join()
-    assert syncing.error is Error.REBALANCE_IN_PROGRESS
+    assert pending_sync.error is Error.REBALANCE_IN_PROGRESS
     assert harness.sync(second, 3).error is Error.REBALANCE_IN_PROGRESS
 
 
@@ -158,8 +158,8 @@ def test_rejects_a_member_above_the_group_max_size() -> None:
 def test_follower_that_rejoins_unchanged_gets_the_same_response() -> None:
     harness = ClassicGroupHarness()
     _, follower = harness.make_stable(None, None)
-    rejoined = harness.join(follower)
-    assert rejoined.body["generation_id"] == 2
+    rejoin_response = harness.join(follower)
+    assert rejoin_response.body["generation_id"] == 2
     assert harness.group.state == "Stable"
 
 
@@ -180,25 +180,25 @@ def test_static_member_rejoins_without_a_rebalance() -> None:
     harness = ClassicGroupHarness()
     leader, follower = harness.make_stable("one", "two")
     assert leader.startswith("one-")
-    rejoined = harness.join(instance="two")
-    assert rejoined.member_id not in (leader, follower)
-    assert rejoined.body["generation_id"] == 2
+    rejoin_response = harness.join(instance="two")
+    assert rejoin_response.member_id not in (leader, follower)
+    assert rejoin_response.body["generation_id"] == 2
     assert harness.heartbeat(follower, 2, "two") is Error.FENCED_INSTANCE_ID
     assert harness.heartbeat(follower, 2) is Error.UNKNOWN_MEMBER_ID
-    assert harness.heartbeat(rejoined.member_id, 2, "three") is Error.UNKNOWN_MEMBER_ID
-    assert harness.sync(rejoined.member_id, 2, instance="two").body["assignment"] == follower.encode()
+    assert harness.heartbeat(rejoin_response.member_id, 2, "three") is Error.UNKNOWN_MEMBER_ID
+    assert harness.sync(rejoin_response.member_id, 2, instance="two").body["assignment"] == follower.encode()
 
 
 def test_static_leader_that_rejoins_keeps_the_assignment() -> None:
     harness = ClassicGroupHarness()
     leader, _ = harness.make_stable("one", "two")
-    rejoined = harness.join(instance="one")
-    assert rejoined.body["skip_assignment"]
-    assert rejoined.body["leader"] == rejoined.member_id
-    assert len(rejoined.body["members"]) == 2
+    rejoin_response = harness.join(instance="one")
+    assert rejoin_response.body["skip_assignment"]
+    assert rejoin_response.body["leader"] == rejoin_response.member_id
+    assert len(rejoin_response.body["members"]) == 2
     # The older client's version has no skip_assignment, so the client becomes a follower.
     older_client = harness.join(instance="one", skips=False)
-    assert older_client.body["leader"] == rejoined.member_id
+    assert older_client.body["leader"] == rejoin_response.member_id
     assert older_client.body["members"] == []
     assert leader not in harness.group.members
 
@@ -215,12 +215,12 @@ def test_second_member_with_the_same_instance_id_fences_the_waiting_one() -> Non
 def test_static_members_survive_a_rebalance_that_they_miss() -> None:
     harness = ClassicGroupHarness()
     _, static, dynamic = harness.make_stable(None, "s", None)
-    rejoined = harness.join(dynamic, protocols={"range": b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"})
+    rejoin_response = harness.join(dynamic, protocols={"range": b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"})
     for _ in range(9):
         harness.clock.advance(3_500)
         harness.heartbeat(static, 3, "s")
     assert set(harness.group.members) == {static, dynamic}
-    assert rejoined.body["leader"] == dynamic
+    assert rejoin_response.body["leader"] == dynamic
 
 
 def test_static_members_leave_by_instance_id() -> None:

@@ -88,7 +88,7 @@ def test_rejects_wrong_member_epochs() -> None:
 def test_new_partitions_and_new_topics_are_assigned() -> None:
     harness = ConsumerGroupHarness()
     harness.join("a", ("t", "later"))
-    topic = harness.topics.named("t")
+    topic = harness.topics.by_name("t")
     assert topic is not None
     harness.topics.add_partitions(topic, [[1]])
     assert assigned_partitions(harness.consumer_heartbeat("a", 2)) == [[0, 1, 2, 3, 4]]
@@ -100,7 +100,7 @@ def test_deleted_topic_is_unassigned() -> None:
     harness = ConsumerGroupHarness()
     harness.create("u")
     harness.join("a", ("t", "u"))
-    topic = harness.topics.named("t")
+    topic = harness.topics.by_name("t")
     assert topic is not None
     harness.topics.delete(topic)
     assert assigned_partitions(harness.consumer_heartbeat("a", 2)) == [[0]]
@@ -255,7 +255,7 @@ def test_commit_and_fetch_require_a_current_member_and_epoch() -> None:
 
 def test_no_partition_has_two_owners_while_many_members_join_and_leave() -> None:
     harness = ConsumerGroupHarness()
-    topic = harness.topics.named("t")
+    topic = harness.topics.by_name("t")
     assert topic is not None
     harness.topics.add_partitions(topic, [[1]] * 8)
     names = [f"m{number}" for number in range(7)]

@@ -85,8 +85,8 @@ def test_members_of_both_protocols_divide_the_partitions() -> None:
 def test_cooperative_member_revokes_before_others_are_assigned() -> None:
     group = MigratingGroup()
     epoch = group.consumer_heartbeat("new", 0)
-    rejoined = group.join(group.classic_member, protocols={"range": _subscription([0, 1, 2, 3])})
-    assert rejoined.body["generation_id"] == 1
+    rejoin_response = group.join(group.classic_member, protocols={"range": _subscription([0, 1, 2, 3])})
+    assert rejoin_response.body["generation_id"] == 1
     kept_partitions = group.partitions(group.sync(group.classic_member, 1))
     assert len(kept_partitions) == 2
     group.consumer_heartbeat("new", epoch)
@@ -94,8 +94,8 @@ def test_cooperative_member_revokes_before_others_are_assigned() -> None:
     assert isinstance(consumer, ConsumerGroup)
     assert not consumer.members["new"].assigned
     assert group.heartbeat(group.classic_member, 1) is Error.REBALANCE_IN_PROGRESS
-    rejoined = group.join(group.classic_member, protocols={"range": _subscription(kept_partitions)})
-    assert rejoined.body["generation_id"] == epoch
+    rejoin_response = group.join(group.classic_member, protocols={"range": _subscription(kept_partitions)})
+    assert rejoin_response.body["generation_id"] == epoch
     group.consumer_heartbeat("new", epoch)
     assert len(consumer.members["new"].assigned) == 2
 
@@ -117,9 +117,9 @@ def test_group_is_downgraded_when_the_last_consumer_protocol_member_leaves() -> 
     group.consumer_heartbeat("new", LEAVING)
     assert isinstance(group.update_group(), ClassicGroup)
     assert group.group.state == "PreparingRebalance"
-    rejoined = group.join(group.classic_member)
-    assert rejoined.body["leader"] == group.classic_member
-    assert len(rejoined.body["members"]) == 1
+    rejoin_response = group.join(group.classic_member)
+    assert rejoin_response.body["leader"] == group.classic_member
+    assert len(rejoin_response.body["members"]) == 1
 
 
 def test_mixed_group_is_not_downgraded_if_the_policy_forbids_it() -> None:

@@ -12,7 +12,7 @@ from tests.kproxy.broker.groups.journals import InMemoryJournal, make_cluster
 
 
 def topic(cluster: Cluster) -> Topic:
-    result = cluster.part(Topics).named("t")
+    result = cluster.part(Topics).by_name("t")
     assert result is not None
     return result
 

@@ -77,8 +77,8 @@ async def test_join_waits_for_the_other_members() -> None:
         await wait_for_rebalance(client)
         heartbeat = await client("Heartbeat", 4, {"group_id": "g", "member_id": first, "generation_id": 1})
         assert heartbeat["error_code"] == Error.REBALANCE_IN_PROGRESS
-        rejoined = await join(client, member_id=first)
-        assert rejoined["generation_id"] == (await other.receive("JoinGroup", 3))["generation_id"] == 2
+        rejoin_response = await join(client, member_id=first)
+        assert rejoin_response["generation_id"] == (await other.receive("JoinGroup", 3))["generation_id"] == 2
         await other.hang_up()
 
 

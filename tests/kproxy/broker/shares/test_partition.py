@@ -263,7 +263,7 @@ def test_new_leader_forgets_acquired_records() -> None:
     old_share = harness.share_partition
     topics.set_leader(partition, -1)
     topics.set_leader(partition, 1)
-    assert harness.cluster.part(SharePartitions).opened("g", partition) is None
+    assert harness.cluster.part(SharePartitions).find_open("g", partition) is None
     assert harness.acquire("b") == [(0, 4, 1)]
     assert old_share.closed
 

@@ -14,7 +14,7 @@ from kproxy.broker.shares.shares import SharePartitions
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Transactions
 from tests.kproxy.broker.broker_watch import Step, watch_steps
-from tests.kproxy.broker.data_asked import append_transactional, batch, log_of, offsets, produce, topic_id
+from tests.kproxy.broker.data_requests import append_transactional, batch, log_of, offsets, produce, topic_id
 from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 CONFIGS = {"group.share.record.lock.duration.ms": "60000"}
@@ -160,7 +160,7 @@ async def test_pending_fetch_fails_when_its_session_is_replaced() -> None:
 
 async def test_disconnect_releases_only_records_of_that_broker() -> None:
     async with broker_client(brokers=2, topics={"t": 2}) as client:
-        member, topic = Member(client), client.broker.cluster.part(Topics).named("t")
+        member, topic = Member(client), client.broker.cluster.part(Topics).by_name("t")
         assert topic is not None
         for node in (1, 2):  # one of them is the coordinator
             await client("ShareGroupHeartbeat", 1, share_heartbeat("m1", 0, ["t"]), node=node)
@@ -172,7 +172,7 @@ async def test_disconnect_releases_only_records_of_that_broker() -> None:
             await produce(client, batch(1), partition=partition.index, node=partition.leader)
             next_request = member.share_fetch_request(topics=[], share_session_epoch=1)
             await client("ShareFetch", 2, next_request, node=partition.leader)
-            share_partition = client.broker.cluster.part(SharePartitions).opened("g", partition)
+            share_partition = client.broker.cluster.part(SharePartitions).find_open("g", partition)
             assert share_partition is not None
             assert share_partition.next_offset == 1
             share_partitions.append(share_partition)

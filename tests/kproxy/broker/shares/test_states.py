@@ -8,7 +8,7 @@ import pytest
 from kproxy.broker.errors import Error
 from kproxy.broker.shares.state_requests import combine_batches
 from kproxy.broker.shares.states import StateBatch
-from tests.kproxy.broker.data_asked import topic_id
+from tests.kproxy.broker.data_requests import topic_id
 from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4

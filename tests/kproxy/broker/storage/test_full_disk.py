@@ -18,7 +18,7 @@ from kproxy.broker.storage import FileJournal
 from kproxy.broker.storage import journal as journal_module
 from kproxy.broker.storage_errors import CODES
 from kproxy.broker.storage_health import StorageHealth
-from tests.kproxy.broker.data_asked import batch, fetch, log_of, offsets, produce
+from tests.kproxy.broker.data_requests import batch, fetch, log_of, offsets, produce
 from tests.kproxy.broker.every_api import APIS, OPTIONS, WITH_LOGIN, ApiClient, needs_login
 from tests.kproxy.broker.fake_clock import FakeClock
 from tests.kproxy.broker.socket_client import SocketClient, broker_client

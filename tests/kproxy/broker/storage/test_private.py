@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kproxy.broker.data_asked import batch, produce
+from tests.kproxy.broker.data_requests import batch, produce
 from tests.kproxy.broker.socket_client import broker_client
 
 

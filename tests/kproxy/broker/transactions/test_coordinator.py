@@ -41,7 +41,7 @@ class TransactionHarness:
         return partition.log.end_offset
 
     def stage(self, producer: Producer, offset: int) -> None:
-        topic = self.topics.named("a")
+        topic = self.topics.by_name("a")
         assert topic is not None
         committed = CommittedOffset(offset, -1, "", self.clock.now(), topic.id)
         self.cluster.part(Offsets).stage(*producer, "g", {("a", 0): committed})
@@ -149,7 +149,7 @@ def test_commit_waits_for_a_leader() -> None:
 def test_commit_completes_if_a_topic_was_deleted() -> None:
     harness = TransactionHarness()
     producer = harness.begin_transaction()
-    topic = harness.topics.named("a")
+    topic = harness.topics.by_name("a")
     assert topic is not None
     harness.topics.delete(topic)
     harness.transactions.end("t", producer, commit=True)

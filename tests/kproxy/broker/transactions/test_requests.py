@@ -13,7 +13,7 @@ from kproxy.broker.log import Log
 from kproxy.broker.log.appending import append
 from kproxy.broker.log.settings import settings
 from kproxy.broker.topics import Topics
-from tests.kproxy.broker.data_asked import batch, now
+from tests.kproxy.broker.data_requests import batch, now
 from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 TOPICS = {"a": 2}
@@ -254,7 +254,7 @@ async def test_version_2_marker_needs_a_later_epoch_than_its_transaction() -> No
 async def test_administrator_can_complete_staged_offsets_of_a_group(commit: bool, offsets: Mapping[Any, int]) -> None:
     async with broker_client(topics=TOPICS) as client:
         await client("FindCoordinator", 4, {"key_type": 0, "coordinator_keys": ["group"]})  # creates the topic
-        offsets_part, topic = client.broker.cluster.part(Offsets), client.broker.cluster.part(Topics).named("a")
+        offsets_part, topic = client.broker.cluster.part(Offsets), client.broker.cluster.part(Topics).by_name("a")
         assert topic is not None
         offsets_part.stage(5, 0, "group", {("a", 0): CommittedOffset(7, -1, "", 0, topic.id)})
         topics = [{"name": "__consumer_offsets", "partition_indexes": [46, 47]}]

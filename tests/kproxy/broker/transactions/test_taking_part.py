@@ -9,7 +9,7 @@ from kproxy.broker.errors import Error
 from kproxy.broker.groups.offsets import Offsets
 from kproxy.broker.topics import Topics
 from kproxy.broker.transactions import Producer, Transactions, TransactionState
-from tests.kproxy.broker.data_asked import batch, log_of, produce
+from tests.kproxy.broker.data_requests import batch, log_of, produce
 from tests.kproxy.broker.socket_client import SocketClient, broker_client
 
 TOPICS = {"t": 1}

@@ -17,7 +17,15 @@ from kproxy.counting.counts import Severities
 from kproxy.counting.rates import MINUTE
 from kproxy.trace.lines import CloseLine, ErrorEntry, Line, RequestLine, ResponseLine
 from kproxy.trace.timestamps import timestamp
-from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, inconsistent_lines, make_gap, opened
+from tests.kproxy.browse.sample_overviews import (
+    captured,
+    close_line,
+    feed,
+    feed_torn,
+    inconsistent_lines,
+    make_gap,
+    open_line,
+)
 from tests.kproxy.browse.sessions import BEGAN, SECOND, finding, request, response
 
 Frame = RequestLine | ResponseLine
@@ -103,20 +111,20 @@ def single_row(*lines: Line) -> ApiUsage:
 
 def test_requests_in_flight_become_unanswered_when_the_connection_ends() -> None:
     requests = [request(1), request(2, at=1), request(3, at=2, acks=0)]
-    row = single_row(opened(), *requests, response(requests[0]))
+    row = single_row(open_line(), *requests, response(requests[0]))
     assert (row.in_flight, row.unanswered, row.one_way) == (1, 0, 1)
-    row = single_row(opened(), *requests, response(requests[0]), closed())
+    row = single_row(open_line(), *requests, response(requests[0]), close_line())
     assert (row.in_flight, row.unanswered) == (0, 1)
 
 
 def test_requests_possibly_answered_in_a_gap_are_not_in_flight() -> None:
     requests = [request(1), request(2)]
     for gap in (make_gap(), make_gap("")):
-        row = single_row(opened(), *requests, gap, closed())
+        row = single_row(open_line(), *requests, gap, close_line())
         assert (row.in_flight, row.unanswered) == (0, 0)
     row = single_row(*requests, make_gap(direction="request"))
     assert row.in_flight == 2
-    row = single_row(opened(), *requests, opened(), request(1, at=1))
+    row = single_row(open_line(), *requests, open_line(), request(1, at=1))
     assert (row.in_flight, row.unanswered) == (1, 2)
 
 

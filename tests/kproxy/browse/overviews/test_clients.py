@@ -16,7 +16,15 @@ from kproxy.browse.overviews.clients import ApiUse, Client, Clients
 from kproxy.browse.overviews.kafka4 import Kafka4Verdict
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.lines import ErrorEntry, FindingLine, Line, OpenLine, RequestLine, ResponseLine
-from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, inconsistent_lines, make_gap, opened
+from tests.kproxy.browse.sample_overviews import (
+    captured,
+    close_line,
+    feed,
+    feed_torn,
+    inconsistent_lines,
+    make_gap,
+    open_line,
+)
 from tests.kproxy.browse.sessions import BEGAN, request, response
 from tests.kproxy.capture_results import DATA, lines_of
 from tests.kproxy.captures_made import CAPTURES
@@ -98,13 +106,13 @@ OLD_FETCH_REASON = f"uses Fetch v2, but Kafka {removed_versions.newest_release()
 
 
 def test_client_without_old_versions_works_with_kafka_4() -> None:
-    client = single_client(opened(), api_versions_request(), request(2))
+    client = single_client(open_line(), api_versions_request(), request(2))
     assert (client.verdict, client.old) == (Kafka4Verdict.WORKS, ())
     assert client.apis == (ApiUse("ApiVersions", 3, 3, 1), ApiUse("Fetch", 12, 12, 1))
 
 
 def test_client_that_does_not_negotiate_is_refused() -> None:
-    client = single_client(opened(), old_fetch())
+    client = single_client(open_line(), old_fetch())
     assert client.verdict is Kafka4Verdict.REFUSED
     assert client.reason == f"{OLD_FETCH_REASON}; it does not negotiate versions (ApiVersions)"
     assert [(use.api, use.version, use.least, use.row) for use in client.old] == [("Fetch", 2, 4, 1)]
@@ -112,13 +120,13 @@ def test_client_that_does_not_negotiate_is_refused() -> None:
 
 def test_verdict_on_a_client_that_negotiates_is_unknown() -> None:
     request_line = old_fetch()
-    client = single_client(opened(), api_versions_request(), request_line, response(request_line))
+    client = single_client(open_line(), api_versions_request(), request_line, response(request_line))
     assert (client.verdict, client.negotiates) == (Kafka4Verdict.UNKNOWN, True)
     assert client.reason == f"{OLD_FETCH_REASON}; it negotiates, so it may use other versions with a newer broker"
 
 
 def test_negotiation_on_an_earlier_connection_is_remembered() -> None:
-    lines = [opened(), api_versions_request(), opened("n-2"), old_fetch(connection_id="n-2")]
+    lines = [open_line(), api_versions_request(), open_line("n-2"), old_fetch(connection_id="n-2")]
     assert single_client(*lines).verdict is Kafka4Verdict.UNKNOWN
     [first, second] = rows(*lines[:1], api_versions_request(software_name="x", software_version="1"), *lines[2:])
     assert (first.verdict, second.verdict, second.negotiates) == (Kafka4Verdict.WORKS, Kafka4Verdict.UNKNOWN, True)
@@ -128,18 +136,18 @@ def test_negotiation_is_unknown_if_the_start_of_the_connection_is_missing() -> N
     gap, lines_lost = make_gap(direction="request"), make_gap("", "both")
     for lines in (
         [old_fetch()],
-        [opened(midstream=True), old_fetch()],
-        [opened(), gap, old_fetch()],
-        [opened(), lines_lost, old_fetch()],
+        [open_line(midstream=True), old_fetch()],
+        [open_line(), gap, old_fetch()],
+        [open_line(), lines_lost, old_fetch()],
     ):
         client = single_client(*lines)
         assert client.verdict is Kafka4Verdict.UNKNOWN
         assert client.reason == f"{OLD_FETCH_REASON}; it is unknown whether it negotiates"
-    assert single_client(opened(), make_gap(), old_fetch()).verdict is Kafka4Verdict.REFUSED
+    assert single_client(open_line(), make_gap(), old_fetch()).verdict is Kafka4Verdict.REFUSED
 
 
 def test_client_is_refused_if_its_server_also_serves_newer_versions() -> None:
-    lines = [opened(), api_versions_request(), old_fetch()]
+    lines = [open_line(), api_versions_request(), old_fetch()]
     newer_request = request(9, connection_id="n-2", client="10.0.0.9:1", client_id="other")
     first, _ = rows(*lines, newer_request, response(newer_request))
     assert first.verdict is Kafka4Verdict.REFUSED
@@ -154,7 +162,7 @@ def test_client_is_refused_if_its_server_also_serves_newer_versions() -> None:
 def test_reason_names_a_server_that_already_refuses_the_version() -> None:
     request_line = old_fetch()
     error_response = response(request_line, errors=[ErrorEntry("error_code", 35, "UNSUPPORTED_VERSION")])
-    client = single_client(opened(), api_versions_request(), request_line, error_response)
+    client = single_client(open_line(), api_versions_request(), request_line, error_response)
     assert client.verdict is Kafka4Verdict.REFUSED
     assert client.reason == f"{OLD_FETCH_REASON}; 10.0.0.2:9092 already refuses it"
 
@@ -163,18 +171,18 @@ def test_unsupported_version_does_not_count_as_served() -> None:
     request_line = request(9, connection_id="n-2", client_id="other")
     error_response = response(request_line, errors=[ErrorEntry("error_code", 35, "UNSUPPORTED_VERSION")])
     assert (
-        rows(opened(), api_versions_request(), old_fetch(), request_line, error_response)[0].verdict
+        rows(open_line(), api_versions_request(), old_fetch(), request_line, error_response)[0].verdict
         is Kafka4Verdict.UNKNOWN
     )
 
 
 def test_reason_counts_further_old_apis_and_names_a_removed_one() -> None:
     client = single_client(
-        opened(), old_fetch(), old_fetch(api="LeaderAndIsr", api_key=4, api_version=1), old_fetch(api_version=0)
+        open_line(), old_fetch(), old_fetch(api="LeaderAndIsr", api_key=4, api_version=1), old_fetch(api_version=0)
     )
     assert [(use.api, use.version, use.least) for use in client.old] == [("Fetch", 0, 4), ("LeaderAndIsr", 1, None)]
     assert "(and 1 more API)" in client.reason
-    client = single_client(opened(), old_fetch(api="LeaderAndIsr", api_key=4, api_version=1))
+    client = single_client(open_line(), old_fetch(api="LeaderAndIsr", api_key=4, api_version=1))
     assert "has no LeaderAndIsr" in client.reason
 
 
@@ -194,11 +202,11 @@ def test_reason_counts_further_old_apis_and_names_a_removed_one() -> None:
 )  # fmt: skip
 def test_reason_quotes_the_kip_on_the_client_software(name: str, version: str, ending: str) -> None:
     negotiation = api_versions_request(software_name=name, software_version=version)
-    client = single_client(opened(), negotiation, old_fetch())
+    client = single_client(open_line(), negotiation, old_fetch())
     assert (
         client.reason == f"{OLD_FETCH_REASON}; it negotiates, so it may use other versions with a newer broker{ending}"
     )
-    reason_without_old_versions = single_client(opened(), negotiation).reason
+    reason_without_old_versions = single_client(open_line(), negotiation).reason
     assert reason_without_old_versions.endswith("or later") == ("or later)" in ending)
 
 
@@ -228,14 +236,14 @@ def test_real_clients_get_the_expected_verdicts() -> None:
 
 def test_clients_that_share_a_connection_are_separate_rows() -> None:
     lines = [request(number, client_id=f"c{number % 20}") for number in range(60)]
-    clients = rows(opened(), *lines)
+    clients = rows(open_line(), *lines)
     assert [(row.client_id, row.requests) for row in clients] == [(f"c{number}", 3) for number in range(20)]
 
 
 def test_clients_are_distinguished_by_host_but_not_by_port() -> None:
     lines: list[Line] = []
     for number, client in enumerate(["10.0.0.1:1", "10.0.0.1:2", "[::1]:3"]):
-        lines.append(OpenLine(v=1, ts=opened().ts, connection_id=f"n-{number}", client=client, server="s:1"))
+        lines.append(OpenLine(v=1, ts=open_line().ts, connection_id=f"n-{number}", client=client, server="s:1"))
         lines.append(request(1, connection_id=f"n-{number}", client=client))
     assert [(row.host, row.connections) for row in rows(*lines)] == [("10.0.0.1", 2), ("[::1]", 1)]
 
@@ -243,15 +251,15 @@ def test_clients_are_distinguished_by_host_but_not_by_port() -> None:
 def test_connection_whose_start_is_missing_counts_for_the_client_with_known_software() -> None:
     named_request = api_versions_request(software_name="java", software_version="4", connection_id="n-2")
     other_request = api_versions_request(software_name="go", software_version="1", connection_id="n-3")
-    named: list[Line] = [opened("n-2"), named_request]
+    named: list[Line] = [open_line("n-2"), named_request]
     before, after = request(1), request(2, connection_id="n-4")
     assert [(row.software_name, row.connections, row.requests) for row in rows(before, *named, after)] == [
         ("java", 3, 3)
     ]
     # A client that does not send its software is another one, and so is one whose software may be either of two.
-    complete = rows(opened(), before, *named, opened("n-4"), after)
+    complete = rows(open_line(), before, *named, open_line("n-4"), after)
     assert [(row.software_name, row.requests) for row in complete] == [(None, 2), ("java", 1)]
-    ambiguous = rows(*named, opened("n-3"), other_request, after)
+    ambiguous = rows(*named, open_line("n-3"), other_request, after)
     assert [(row.software_name, row.requests) for row in ambiguous] == [("java", 1), ("go", 1), (None, 1)]
 
 
@@ -274,7 +282,7 @@ def test_evicted_client_is_listed_again_when_it_returns(monkeypatch: pytest.Monk
     monkeypatch.setattr(clients, "MAX_CLIENTS", 2)
     monkeypatch.setattr(clients, "_AT_ONCE", 1)
     lines = [request(1, client_id=name, connection_id=name) for name in ("a", "b", "c", "a", "a")]
-    overview = feed(Clients(), [*lines, closed("a")])
+    overview = feed(Clients(), [*lines, close_line("a")])
     assert {(row.client_id, row.requests) for row in overview.rows()} == {("a", 2), ("c", 1)}
 
 

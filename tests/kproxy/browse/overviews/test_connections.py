@@ -15,7 +15,15 @@ from kproxy.browse.overviews.connections import MAX_CLIENT_IDS, ConnectionsOverv
 from kproxy.browse.rows.index import time_of
 from kproxy.counting.counts import Severities
 from kproxy.trace.lines import CloseLine, ErrorEntry, GapLine, Line, RepeatEntry, RequestLine, ResponseLine, StallLine
-from tests.kproxy.browse.sample_overviews import captured, closed, feed, feed_torn, inconsistent_lines, make_gap, opened
+from tests.kproxy.browse.sample_overviews import (
+    captured,
+    close_line,
+    feed,
+    feed_torn,
+    inconsistent_lines,
+    make_gap,
+    open_line,
+)
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
 
@@ -108,7 +116,7 @@ def check_in_flight(overview: ConnectionsOverview, in_flight_by_connection: dict
 
 def test_oldest_request_in_flight_refers_to_its_row() -> None:
     requests = [request(1), request(2, at=1), request(3, at=2, acks=0), request(4, at=3)]
-    row = single_connection(opened(), *requests, response(requests[0]))
+    row = single_connection(open_line(), *requests, response(requests[0]))
     assert (row.in_flight, row.oldest) == (2, WaitingRequest("Fetch", 12, 2, BEGAN + SECOND, 2))
     assert row.is_open
     assert (row.first_row, row.last_row) == (0, 1)
@@ -123,7 +131,7 @@ def test_requests_with_the_same_correlation_id_are_distinguished_by_time() -> No
 
 def test_closed_connection_shows_why_it_closed_and_its_unanswered_requests() -> None:
     row = single_connection(
-        opened(tls=True), request(1), closed(by="server", how="reset", unanswered=1, at=BEGAN + SECOND)
+        open_line(tls=True), request(1), close_line(by="server", how="reset", unanswered=1, at=BEGAN + SECOND)
     )
     assert (row.is_open, row.closed_by, row.closed_how, row.unanswered) == (False, "server", "reset", 1)
     assert (row.opened_at, row.closed_at, row.in_flight, row.tls) == (BEGAN, BEGAN + SECOND, 0, True)
@@ -131,17 +139,17 @@ def test_closed_connection_shows_why_it_closed_and_its_unanswered_requests() -> 
 
 def test_connection_without_its_start_is_midstream() -> None:
     request_line = request(1)
-    row = single_connection(response(request_line), closed())
+    row = single_connection(response(request_line), close_line())
     assert (row.opened_at, row.midstream, row.responses) == (None, True, 1)
 
 
 def test_throttling_gaps_and_repeated_findings_are_counted() -> None:
-    gap = GapLine(v=1, ts=opened().ts, connection_id="n-1", direction="request", bytes=70, reason="lost")
+    gap = GapLine(v=1, ts=open_line().ts, connection_id="n-1", direction="request", bytes=70, reason="lost")
     request_line = request(1)
     row = single_connection(
-        opened(), request_line, response(request_line, throttle_time_ms=250),
+        open_line(), request_line, response(request_line, throttle_time_ms=250),
         request(2), response(request(2), throttle_time_ms=50),
-        gap, closed(repeated=[RepeatEntry("L001", "x", 4), RepeatEntry("L002", "y", 3)]),
+        gap, close_line(repeated=[RepeatEntry("L001", "x", 4), RepeatEntry("L002", "y", 3)]),
     )  # fmt: skip
     assert (row.throttled, row.throttled_ms) == (2, 300)
     assert row.last_throttle == ThrottledResponse(50, BEGAN + 1_000_000, 2)
@@ -151,7 +159,7 @@ def test_throttling_gaps_and_repeated_findings_are_counted() -> None:
 def test_connection_lists_its_software_and_client_ids() -> None:
     api_versions = request(1, api="ApiVersions", api_key=18, software_name="librdkafka", software_version="2.1.0")
     row = single_connection(
-        opened(), api_versions, *(request(number, client_id=f"c{number}") for number in range(2, 20))
+        open_line(), api_versions, *(request(number, client_id=f"c{number}") for number in range(2, 20))
     )
     assert (row.software_name, row.software_version) == ("librdkafka", "2.1.0")
     assert row.client_ids == ("shop", *(f"c{number}" for number in range(2, MAX_CLIENT_IDS + 1)))
@@ -176,7 +184,7 @@ def test_connection_shows_the_state_of_a_sasl_login() -> None:
 
 
 def test_unchanged_row_is_returned_as_the_same_object() -> None:
-    overview = feed(ConnectionsOverview(), [opened("n-1"), opened("n-2")])
+    overview = feed(ConnectionsOverview(), [open_line("n-1"), open_line("n-2")])
     first = overview.rows()
     feed(overview, [request(1)])
     second = overview.rows()
@@ -187,9 +195,9 @@ def test_unchanged_row_is_returned_as_the_same_object() -> None:
 @pytest.mark.slow
 def test_open_connections_are_kept_in_preference_to_closed_ones() -> None:
     overview = ConnectionsOverview()
-    feed(overview, [opened("waits"), request(1, connection_id="waits")])
+    feed(overview, [open_line("waits"), request(1, connection_id="waits")])
     for number in range(connections.MAX_CONNECTIONS + 2000):
-        feed(overview, [opened(f"n-{number}"), closed(f"n-{number}")])
+        feed(overview, [open_line(f"n-{number}"), close_line(f"n-{number}")])
     rows = overview.rows()
     assert len(rows) == connections.MAX_CONNECTIONS
     assert overview.others == 2001
@@ -211,7 +219,7 @@ def test_only_the_most_recently_active_open_connections_are_kept(monkeypatch: py
 
 def test_requests_possibly_answered_in_a_gap_are_not_in_flight() -> None:
     for gap, in_flight in ((make_gap(), 0), (make_gap(""), 0), (make_gap(direction="request"), 1)):
-        overview = feed(ConnectionsOverview(), [opened(), request(1)])
+        overview = feed(ConnectionsOverview(), [open_line(), request(1)])
         assert overview.rows()[0].in_flight == 1
         feed(overview, [gap])
         [row] = overview.rows()
@@ -219,7 +227,7 @@ def test_requests_possibly_answered_in_a_gap_are_not_in_flight() -> None:
 
 
 def test_reused_connection_id_counts_as_a_new_connection() -> None:
-    overview = feed(ConnectionsOverview(), [opened(), request(1), closed(), opened(), request(2), request(3)])
+    overview = feed(ConnectionsOverview(), [open_line(), request(1), close_line(), open_line(), request(2), request(3)])
     [row] = overview.rows()
     assert (row.requests, row.is_open, overview.others) == (2, True, 1)
 

@@ -6,7 +6,7 @@ from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import SourcePhase
 from kproxy.filters import parse
 from kproxy.trace.lines import CloseLine, ErrorEntry, FindingLine, Line
-from tests.kproxy.browse.sample_overviews import closed, make_gap
+from tests.kproxy.browse.sample_overviews import close_line, make_gap
 from tests.kproxy.browse.sessions import LinesSource, finding, read, request, response, session_of
 
 
@@ -112,7 +112,7 @@ def test_request_possibly_answered_in_a_gap_is_neither_in_flight_nor_unanswered(
     source = session.source
     assert isinstance(source, LinesSource)
     filter_session(session, "api=Fetch")
-    source.add(make_gap(), closed())
+    source.add(make_gap(), close_line())
     read(session)
     assert session.matching is not None
     [fetch] = session.matching.apis.rows()

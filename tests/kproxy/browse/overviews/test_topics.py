@@ -16,7 +16,7 @@ from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicSumm
 from kproxy.browse.overviews.topics import TopicsOverview
 from kproxy.browse.rows.index import time_of
 from kproxy.trace.lines import ErrorEntry, Line, RequestLine, ResponseLine, TopicEntry
-from tests.kproxy.browse.sample_overviews import captured, feed, feed_torn, opened
+from tests.kproxy.browse.sample_overviews import captured, feed, feed_torn, open_line
 from tests.kproxy.browse.sample_overviews import inconsistent_lines as any_lines
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response
 
@@ -222,7 +222,7 @@ def test_fetch_without_topics_continues_its_session() -> None:
 def test_fetch_session_ends_with_its_connection() -> None:
     lines = [
         *fetch_exchange(1, entry("orders", bytes=5, records=1), requested=[entry("orders")]),
-        opened(),
+        open_line(),
         *fetch_exchange(2, requested=[]),
     ]
     [row] = feed(TopicsOverview(), lines).rows()

@@ -12,7 +12,7 @@ from kproxy.browse.rows.store import FileStore
 from kproxy.browse.session import BrowseSession
 from kproxy.trace.lines import FindingLine, GapLine
 from kproxy.trace.timestamps import timestamp
-from tests.kproxy.browse.sample_overviews import closed, make_gap, opened
+from tests.kproxy.browse.sample_overviews import close_line, make_gap, open_line
 from tests.kproxy.browse.sessions import BEGAN, LinesSource, finding, read, request, response, session_of
 from tests.kproxy.capture_results import DATA, lines_of
 
@@ -39,7 +39,7 @@ def test_request_without_a_response_waits_until_its_connection_ends() -> None:
     assert session.index.waiting() == 1
     assert session.index.latency_or_wait(0, BEGAN + 5_000_000) == 5000
     assert isinstance(session.source, LinesSource)
-    session.source.add(closed())
+    session.source.add(close_line())
     read(session)
     assert states(session)[0] is RowState.UNANSWERED
     assert session.index.latency_or_wait(0, BEGAN) is None
@@ -73,7 +73,7 @@ def test_without_request_offsets_the_oldest_request_is_answered() -> None:
 
 def test_response_on_a_reused_connection_id_answers_the_later_request() -> None:
     first, second = request(7), request(7, at=9)
-    session = session_of([opened(), first, opened(), second, response(second)])
+    session = session_of([open_line(), first, open_line(), second, response(second)])
     assert states(session) == [RowState.EVENT, RowState.UNANSWERED, RowState.EVENT, RowState.ANSWERED]
 
 
@@ -87,17 +87,17 @@ def test_request_before_a_gap_may_have_been_answered(gap: GapLine, state: RowSta
     assert states(session) == [state, RowState.ANSWERED, RowState.EVENT]
     assert session.index.waiting() == (state is RowState.WAITING)
     assert isinstance(session.source, LinesSource)
-    session.source.add(closed())
+    session.source.add(close_line())
     read(session)
     assert states(session)[0] is (RowState.UNANSWERED if state is RowState.WAITING else RowState.UNSEEN)
 
 
 def test_each_event_has_its_own_row() -> None:
     lines = [
-        opened(),
+        open_line(),
         FindingLine(v=1, ts=timestamp(BEGAN), connection_id="n-1", code="C1", name="x", severity="error", message="m"),
         make_gap(),
-        closed(),
+        close_line(),
     ]
     session = session_of(lines)
     assert [session.exchange(row).event for row in range(4)] == lines  # type: ignore[union-attr]

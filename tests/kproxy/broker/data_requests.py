@@ -41,7 +41,7 @@ def append_transactional(client: SocketClient, producer_id: int, count: int = 2)
 
 def topic_id(client: SocketClient, topic: str) -> str:
     """Return the id of a topic."""
-    state = client.broker.cluster.part(Topics).named(topic)
+    state = client.broker.cluster.part(Topics).by_name(topic)
     assert state is not None
     return state.id
 
