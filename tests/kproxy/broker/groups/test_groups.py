@@ -67,7 +67,7 @@ def test_group_with_only_offsets_survives_a_restart() -> None:
 
 def commit(cluster: object, group: str, expires_at: int | None = None) -> None:
     get_part = cluster.part  # type: ignore[attr-defined]
-    topic = get_part(Topics).named("t")
+    topic = get_part(Topics).by_name("t")
     get_part(Groups).for_commits(group)
     get_part(Offsets).commit(group, {("t", 0): CommittedOffset(1, -1, "", cluster.clock.now(), topic.id, expires_at)})  # type: ignore[attr-defined]
 
