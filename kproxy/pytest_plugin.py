@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "instead of --kproxy-fail-on and in addition to --kproxy-ignore, and limits of rules",
     ):
         config.addinivalue_line("markers", line)
-    if (error := _fail_on_error(config.getini("kproxy_fail_on"))) is not None:
+    if (error := _invalid_fail_on_message(config.getini("kproxy_fail_on"))) is not None:
         raise pytest.UsageError(error)
 
 
@@ -142,7 +142,7 @@ def _finding_selection(request: pytest.FixtureRequest) -> Selection:
     ignore = [*config.getoption("--kproxy-ignore"), *config.getini("kproxy_ignore")]
     if (marker := request.node.get_closest_marker("kproxy")) is not None:
         fail_on = marker.kwargs.get("fail_on", fail_on)
-        if (problem := _fail_on_error(fail_on)) is not None:
+        if (problem := _invalid_fail_on_message(fail_on)) is not None:
             pytest.fail(problem, pytrace=False)
         ignored = marker.kwargs.get("ignore", ())
         ignore += [ignored] if isinstance(ignored, str) else ignored
@@ -164,7 +164,7 @@ def _failure(sentence: str) -> BaseException:
     return pytest.fail.Exception(sentence, pytrace=False)
 
 
-def _fail_on_error(severity: str) -> str | None:
+def _invalid_fail_on_message(severity: str) -> str | None:
     """Return the error message for a value of ``fail_on``, or None if the value is valid."""
     return None if severity in _SEVERITIES else f"kproxy: invalid fail_on {severity!r}: use {', '.join(_SEVERITIES)}"
 

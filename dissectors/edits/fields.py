@@ -60,7 +60,7 @@ def duplicate_field(layout: Layout, field: str, where: int) -> Layout:
 
 
 @kind("field_from_version", "from_version", "place", sentence="{field} from version {from_version} is also written")
-def from_version(layout: Layout, field: str, from_version: int, place: int) -> Layout:
+def insert_field_from_version(layout: Layout, field: str, from_version: int, place: int) -> Layout:
     """Insert a field of another version at index `place`."""
     struct_path, name = split_field_path(path_parts(field))
     if struct_path[:1] == ("header",):

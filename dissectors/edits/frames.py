@@ -18,7 +18,7 @@ def _body_version_sentence(field: str, body_version: int, header: int | None) ->
 
 
 @kind("body_version", "body_version", "header", sentence=_body_version_sentence)
-def body_version(layout: Layout, field: str, body_version: int, header: int | None) -> Layout:
+def write_body_version(layout: Layout, field: str, body_version: int, header: int | None) -> Layout:
     """Write the body of another version; `header` is the header version on the wire, None for the correct one."""
     del field
     try:

@@ -270,7 +270,7 @@ def _unreadable_fault(data: bytes | memoryview, index: int, batch: BatchSpan, pa
         text = "; or ".join(departure.sentence for departure in found_departures)
         return Fault(FaultKind.ENCODING, field_path, start, end, text, departure=encoding, rivals=tuple(rivals))
     count = batch.records_count
-    readable_count, pos, error = _first_unreadable(payload.data, count)
+    readable_count, pos, error = _find_unreadable_record(payload.data, count)
     count_span = batch.start + _COUNT_AT, batch.start + _COUNT_AT + 4
     count_path = (str(index), "records_count")
     if count < 0 or count > len(payload.data):
@@ -279,7 +279,7 @@ def _unreadable_fault(data: bytes | memoryview, index: int, batch: BatchSpan, pa
     if error is None:
         if readable_count == MAX_RECORDS:
             return None  # a later record is wrong
-        later_count, later_end, _ = _first_unreadable(payload.data[pos:], MAX_RECORDS)
+        later_count, later_end, _ = _find_unreadable_record(payload.data[pos:], MAX_RECORDS)
         if readable_count < count or pos + later_end == len(payload.data):
             text = f"records_count is {count}, {count_text(readable_count + later_count, 'record')} follow"
             return Fault(FaultKind.COUNT, count_path, *count_span, text, str(readable_count + later_count), str(count))
@@ -300,7 +300,7 @@ class _ReadingEnd(NamedTuple):
     error: DecodeError | None
 
 
-def _first_unreadable(data: bytes, count: int) -> _ReadingEnd:
+def _find_unreadable_record(data: bytes, count: int) -> _ReadingEnd:
     """Return how many of `count` records are readable, where the next one begins, and its error, if any."""
     pos = 0
     single_record_header = {"base_offset": 0, "base_timestamp": 0, "records_count": 1}

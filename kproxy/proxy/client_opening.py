@@ -105,7 +105,7 @@ class ConnectionSetup:
             plaintext_upstream=plaintext_upstream,
         )
 
-    def fail(self, tap: Tap, error: OSError | None) -> None:
+    def report_failure(self, tap: Tap, error: OSError | None) -> None:
         """Report to the tap that nothing is relayed on the connection. No error means that the relay is ending."""
         tapped = self.announce(tap)
         by, how = "proxy", "shutdown" if error is None else close_reason(error)

@@ -225,11 +225,11 @@ class Relay:
             upstream = await setup.open_upstream(self._connect_timeout, self._handshake_timeout)
         except asyncio.CancelledError:
             if tap is not None:
-                setup.fail(tap, None)
+                setup.report_failure(tap, None)
             raise
         except OSError as error:
             if tap is not None:
-                setup.fail(tap, error)
+                setup.report_failure(tap, error)
             if setup.at_upstream:
                 self._report_unreachable(setup.listener.upstream, error)
                 reset_on_close(accepted)

@@ -37,7 +37,7 @@ def record_values(body: Any) -> Iterator[RecordValue]:
         parts: list[tuple[str, str | None, Any]] = [
             (part, None, item[part]) for part in ("key", "value") if part in item
         ]
-        parts += [("header", _name(row), row.get("value")) for row in _rows(item.get("headers"))]
+        parts += [("header", _header_name(row), row.get("value")) for row in _rows(item.get("headers"))]
         if any(_is_known(value) for *_, value in parts):
             yield from (
                 RecordValue(part, header, value) for part, header, value in parts if value is None or _is_known(value)
@@ -55,7 +55,7 @@ def _is_known(item: Any) -> bool:
     return is_decoded(item) and item["format"] != WITHHELD
 
 
-def _name(header: dict[str, Any]) -> str | None:
+def _header_name(header: dict[str, Any]) -> str | None:
     return name if isinstance(name := header.get("key"), str) else None
 
 

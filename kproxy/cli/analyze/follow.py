@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from kproxy.cli.analyze.lines import LineSelection, condition, duration_us
+from kproxy.cli.analyze.lines import LineSelection, condition, parse_duration_us
 from kproxy.errors import UserError
 
 if TYPE_CHECKING:
@@ -62,7 +62,10 @@ def _span(args: argparse.Namespace, *, on_terminal: bool) -> Span:
     """Return the windows of the queries. They overlap only `on_terminal`."""
     from kproxy.spark.streaming.queries import Span
 
-    window, max_delay = duration_us("--window", args.window or _WINDOW), duration_us("--late", args.late or _LATE)
+    window, max_delay = (
+        parse_duration_us("--window", args.window or _WINDOW),
+        parse_duration_us("--late", args.late or _LATE),
+    )
     if window < _MIN_WINDOW_US:
         raise UserError(f"invalid --window {args.window}: use 1s or more, e.g. 1m")
     step = window // _UPDATES_PER_WINDOW

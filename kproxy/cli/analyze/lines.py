@@ -65,7 +65,7 @@ def _parse_time(option: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     if text.endswith(("s", "m")):
-        return datetime.now(UTC) - timedelta(microseconds=duration_us(option, text))
+        return datetime.now(UTC) - timedelta(microseconds=parse_duration_us(option, text))
     try:
         return datetime.fromisoformat(instant(BY_NAME["ts"], Value(text, quoted=True)))
     except ValueError as error:
@@ -73,7 +73,7 @@ def _parse_time(option: str, text: str | None) -> datetime | None:
         raise UserError(f"{option} {text}: {reason}") from None
 
 
-def duration_us(option: str, text: str) -> int:
+def parse_duration_us(option: str, text: str) -> int:
     """Parse a duration as in filters; return microseconds."""
     from kproxy.filters import FilterError
     from kproxy.filters.fields import BY_NAME
