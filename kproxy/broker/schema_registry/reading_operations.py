@@ -13,22 +13,22 @@ from kproxy.broker.schema_registry.subjects import Subjects, guid
 
 
 @rest("GET /")
-async def root(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_root(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     return {}
 
 
 @rest("GET /contexts")
-async def contexts(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_contexts(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     return ["."]
 
 
 @rest("GET /schemas/types")
-async def types(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_types(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     return ["JSON", "PROTOBUF", "AVRO"]
 
 
 @rest("GET /schemas")
-async def schemas(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_schemas(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     prefix, include_deleted = request.query.get("subjectPrefix", ""), request.flag("deleted")
     names = [name for name in subjects.names() if name.startswith(prefix)]
     start = -1 if request.flag("latestOnly") else 0
@@ -39,43 +39,43 @@ async def schemas(subjects: Subjects, request: RestRequest, variables: Mapping[s
 
 
 @rest("GET /schemas/ids/{id}")
-async def schema_by_id(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_schema_by_id(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     schema = _find_by_id(subjects, variables["id"])[0]
     max_id = {"maxId": subjects.next_id() - 1} if request.flag("fetchMaxId") else {}
     return content(subjects, schema, request) | {"guid": guid(schema)} | max_id
 
 
 @rest("GET /schemas/ids/{id}/schema")
-async def text_by_id(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_text_by_id(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     return content(subjects, _find_by_id(subjects, variables["id"])[0], request)["schema"]
 
 
 @rest("GET /schemas/ids/{id}/subjects")
-async def subjects_of_id(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_subjects_of_id(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     return _paginate(
         request, sorted({schema.subject for schema in _visible_versions(subjects, request, variables["id"])})
     )
 
 
 @rest("GET /schemas/ids/{id}/versions")
-async def versions_of_id(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_versions_of_id(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     schemas = _visible_versions(subjects, request, variables["id"])
     return _paginate(request, [{"subject": schema.subject, "version": schema.version} for schema in schemas])
 
 
 @rest("GET /schemas/guids/{guid}")
-async def schema_by_guid(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_schema_by_guid(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     schema = _find_by_guid(subjects, variables["guid"])
     return content(subjects, schema, request) | {"guid": guid(schema)}
 
 
 @rest("GET /schemas/guids/{guid}/ids")
-async def ids_of_guid(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_ids_of_guid(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     return [{"context": ".", "id": _find_by_guid(subjects, variables["guid"]).id}]
 
 
 @rest("GET /subjects")
-async def all_subjects(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_subjects(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     prefix, deleted_only = request.query.get("subjectPrefix", ""), request.flag("deletedOnly")
     include_deleted = deleted_only or request.flag("deleted")
     return _paginate(
@@ -91,26 +91,26 @@ async def all_subjects(subjects: Subjects, request: RestRequest, variables: Mapp
 
 
 @rest("GET /subjects/{subject}/versions")
-async def versions(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_versions(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     deleted_only = request.flag("deletedOnly")
     versions = subjects.existing_versions(variables["subject"], deleted=deleted_only or request.flag("deleted"))
     return _paginate(request, [schema.version for schema in versions if schema.is_deleted or not deleted_only])
 
 
 @rest("GET /subjects/{subject}/versions/{version}")
-async def version(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_version(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     version = subjects.version(variables["subject"], variables["version"], deleted=request.flag("deleted"))
     return describe(version) | content(subjects, version, request)
 
 
 @rest("GET /subjects/{subject}/versions/{version}/schema")
-async def text_of_version(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_text_of_version(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     version = subjects.version(variables["subject"], variables["version"], deleted=request.flag("deleted"))
     return content(subjects, version, request)["schema"]
 
 
 @rest("GET /subjects/{subject}/versions/{version}/referencedby")
-async def referenced_by(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_referencing_ids(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     version = subjects.version(variables["subject"], variables["version"])
     return sorted({schema.id for schema in subjects.referring_schemas(version.subject, version.version)})
 

@@ -27,7 +27,7 @@ def mode_of(subjects: Subjects, subject: str) -> str:
 
 
 @rest("GET /config", "GET /config/{subject}")
-async def config(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_config(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     subject = variables.get("subject")
     if subject is None or request.flag("defaultToGlobal"):
         return {"compatibilityLevel": level_of(subjects, subject or "")}
@@ -56,7 +56,7 @@ async def delete_config(subjects: Subjects, request: RestRequest, variables: Map
 
 
 @rest("GET /mode", "GET /mode/{subject}")
-async def mode(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
+async def get_mode(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     subject = variables.get("subject")
     if subject is None or request.flag("defaultToGlobal"):
         return {"mode": mode_of(subjects, subject or "")}
