@@ -158,7 +158,7 @@ def walk_header(cursor: Cursor) -> dict[str, Node]:
     Raises:
         DecodeError: The bytes end inside the header.
     """
-    return {name: cursor.fixed(name, code) for name, code in HEADER_FIELDS}
+    return {name: cursor.read_integer(name, code) for name, code in HEADER_FIELDS}
 
 
 def walk_records(cursor: Cursor, header: dict[str, Any]) -> Iterator[Node]:
@@ -189,7 +189,7 @@ def describe_attributes(attributes: int) -> str:
 
 def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
     start = cursor.pos
-    size = cursor.varint("length").value
+    size = cursor.read_varint("length").value
     remaining = cursor.end - cursor.pos
     if size < 0:
         raise cursor.error_at(f"length is {size}", start, "length")
@@ -199,17 +199,17 @@ def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
         cursor.end,
         cursor.pos + size,
     )  # not restored after an error, because an error ends the batch
-    cursor.fixed("attributes", "b")
-    timestamp_delta = cursor.varint("timestamp_delta", 64)
+    cursor.read_integer("attributes", "b")
+    timestamp_delta = cursor.read_varint("timestamp_delta", 64)
     timestamp_delta.meaning = str(header["base_timestamp"] + timestamp_delta.value)
-    offset_delta = cursor.varint("offset_delta")
+    offset_delta = cursor.read_varint("offset_delta")
     offset_delta.meaning = f"offset {header['base_offset'] + offset_delta.value}"
-    key = cursor.blob("key")
+    key = cursor.read_bytes("key")
     if header["attributes"] & CONTROL:
         key.meaning = read_control_key(key.value)["type"]
-    cursor.blob("value")
+    cursor.read_bytes("value")
     count_start = cursor.pos
-    count = cursor.varint("headers_count").value
+    count = cursor.read_varint("headers_count").value
     if count < 0:
         raise cursor.error_at(f"count is {count}", count_start, "headers_count")
     if count:
@@ -218,9 +218,9 @@ def _walk_record(cursor: Cursor, header: dict[str, Any]) -> None:
                 if cursor.pos == cursor.end:
                     raise cursor.error_at(f"record ends after {index} of {count_text(count, 'header')}", cursor.pos)
                 with cursor.struct(str(index)):
-                    name = cursor.blob("key", nullable=False)
+                    name = cursor.read_bytes("key", nullable=False)
                     name.value = name.value.decode("utf-8", TEXT_ERRORS)
-                    cursor.blob("value")
+                    cursor.read_bytes("value")
     if cursor.pos != cursor.end:
         spare_bytes = count_text(cursor.end - cursor.pos, "byte")
         raise cursor.error_at(f"length {size} is {spare_bytes} more than the fields take", start, "length")

@@ -33,7 +33,7 @@ class Cursor:
             return DecodeError(message, offset=offset, path=path)
         return DecodeError(f"{message} (byte {offset} once decompressed)", offset=self.span[0], path=path)
 
-    def leaf(self, name: str, end: int, value: object) -> Node:
+    def read_leaf(self, name: str, end: int, value: object) -> Node:
         """Read the bytes up to `end` as one field."""
         start, stop = self.span or (self.pos, end)
         node = Node(name, start, stop, value)
@@ -58,20 +58,20 @@ class Cursor:
             if self.span is None:
                 node.end = self.pos
 
-    def fixed(self, name: str, code: str) -> Node:
+    def read_integer(self, name: str, code: str) -> Node:
         """Read a big-endian integer; `code` is its format character in `struct`."""
         size = struct.calcsize(">" + code)
         remaining = self.end - self.pos
         if size > remaining:
             raise self.error_at(f"needs {count_text(size, 'byte')}, {remaining} left", self.pos, name)
-        return self.leaf(name, self.pos + size, struct.unpack_from(">" + code, self.data, self.pos)[0])
+        return self.read_leaf(name, self.pos + size, struct.unpack_from(">" + code, self.data, self.pos)[0])
 
-    def varint(self, name: str, bits: int = 32) -> Node:
+    def read_varint(self, name: str, bits: int = 32) -> Node:
         """Read a signed varint, or a varlong if `bits` is 64."""
         value, end = self._read_varint(name, bits)
-        return self.leaf(name, end, value)
+        return self.read_leaf(name, end, value)
 
-    def blob(self, name: str, *, varint: bool = True, nullable: bool = True) -> Node:
+    def read_bytes(self, name: str, *, varint: bool = True, nullable: bool = True) -> Node:
         """Read length-prefixed bytes as one leaf; length -1 is null."""
         size, start = self._read_varint(name) if varint else self._read_int32(name)
         if size < (-1 if nullable else 0):
@@ -80,7 +80,7 @@ class Cursor:
         if size > remaining:
             raise self.error_at(f"length {size} does not fit: {count_text(remaining, 'byte')} left", self.pos, name)
         end = start + max(size, 0)
-        return self.leaf(name, end, None if size < 0 else self.data[start:end])
+        return self.read_leaf(name, end, None if size < 0 else self.data[start:end])
 
     def _read_varint(self, name: str, bits: int = 32) -> tuple[int, int]:
         # At most the bytes of one varint, and none beyond the end of the records.

@@ -78,9 +78,9 @@ def walk_message(cursor: Cursor, decompressor: Decompressor, *, wrapped: bool = 
     attributes.meaning = codec_name(attributes.value)
     if fields["magic"].value == 1:
         attributes.meaning += f", {timestamp_type(attributes.value)}"
-    fields["key"] = cursor.blob("key", varint=False)
+    fields["key"] = cursor.read_bytes("key", varint=False)
     value_start = cursor.pos
-    fields["value"] = value = cursor.blob("value", varint=False)
+    fields["value"] = value = cursor.read_bytes("value", varint=False)
     if remaining := cursor.end - cursor.pos:
         raise cursor.error_at(f"{count_text(remaining, 'byte')} left after the value", cursor.pos, "message_size")
     if attributes.value & 7 == 0:
@@ -104,9 +104,9 @@ def walk_header(cursor: Cursor) -> Fields:
     Raises:
         DecodeError: The bytes end inside these fields.
     """
-    fields = {name: cursor.fixed(name, code) for name, code in _HEADER_FIELDS}
+    fields = {name: cursor.read_integer(name, code) for name, code in _HEADER_FIELDS}
     if fields["magic"].value == 1:
-        fields["timestamp"] = cursor.fixed("timestamp", "q")
+        fields["timestamp"] = cursor.read_integer("timestamp", "q")
     return fields
 
 

@@ -137,8 +137,8 @@ def _walk_fields(cursor: Cursor, entry: BatchEntry, decompressor: Decompressor) 
         except DecodeError:
             return  # truncated inside the header
     elif entry.end - entry.start >= LOG_OVERHEAD:
-        cursor.fixed("base_offset", "q")
+        cursor.read_integer("base_offset", "q")
         if entry.fault is None or entry.fault.path == ("magic",):
-            cursor.fixed("batch_length", "i")
+            cursor.read_integer("batch_length", "i")
         if entry.fault:
             raise entry.fault

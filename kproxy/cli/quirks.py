@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from kproxy.broker.quirks import QuirkError, parse
 
     if args.quirk is None:
-        print(json.dumps(_as_json(), indent=2) if args.json else "\n".join(_lines()))  # noqa: T201
+        print(json.dumps(_quirks_json(), indent=2) if args.json else "\n".join(_lines()))  # noqa: T201
         return CLEAN
     try:
         quirks = parse(args.quirk)
@@ -71,7 +71,7 @@ def _usage(name: str, parameters: tuple[str, ...]) -> str:
     return ":".join((name, *parameters))
 
 
-def _as_json() -> object:
+def _quirks_json() -> object:
     from dissectors.edits.notation import PARAMETERS
     from kproxy.broker.quirks import SETS
     from kproxy.broker.quirks.behaviours import BEHAVIOURS

@@ -19,7 +19,7 @@ class _Scope:
 
     older: frozenset[int]
     newer: frozenset[int]
-    both: frozenset[int]
+    common_versions: frozenset[int]
 
 
 def union(older: Mapping[str, Message], newer: Mapping[str, Message]) -> tuple[Messages, list[str]]:
@@ -90,7 +90,7 @@ def _was_numbered_by_type(older: Message, newer: Message) -> bool:
 
 
 def _unite_fields(older: Sequence[Field], newer: Sequence[Field], scope: _Scope) -> list[Field]:
-    united_fields = (_unite_field(old, new, scope) for old, new in aligned(older, newer, scope.both))
+    united_fields = (_unite_field(old, new, scope) for old, new in aligned(older, newer, scope.common_versions))
     return [field for field in united_fields if field["versions"]]
 
 

@@ -54,24 +54,24 @@ def groups(session: BrowseSession, view: SessionView) -> OverviewTable:
         "Consumer groups: members, generations, and why a group makes no progress. Lag is in records, as Fetch"
         " responses show it; most lag is the highest in one topic."
     )
-    return _table("Groups", about, session, view, share=False)
+    return _table("Groups", about, session, view, is_share=False)
 
 
 def share_groups(session: BrowseSession, view: SessionView) -> OverviewTable:
     """Return the table of share groups (KIP-932)."""
     about = "Share groups (KIP-932), whose members read the same partitions and acknowledge each record."
-    return _table("Share groups", about, session, view, share=True)
+    return _table("Share groups", about, session, view, is_share=True)
 
 
-def _table(title: str, about: str, session: BrowseSession, view: SessionView, *, share: bool) -> OverviewTable:
+def _table(title: str, about: str, session: BrowseSession, view: SessionView, *, is_share: bool) -> OverviewTable:
     overview = session.overviews.groups
     rows = [
         _row(session, row, overview.view(row.group, session.now))
         for row in facts.rows_in_view(session, view)
-        if (row.protocol is Protocol.SHARE) == share
+        if (row.protocol is Protocol.SHARE) == is_share
     ]
     columns: tuple[OverviewColumn, ...] = _COLUMNS
-    if not share:
+    if not is_share:
         columns = *_COLUMNS[:_LAG_POSITION], *_LAG_COLUMNS, *_COLUMNS[_LAG_POSITION:]
         lags = session.overviews.topics.group_lags()
         rows = [replace(row, values=_values_with_lag(row, lags.get(row.key))) for row in rows]

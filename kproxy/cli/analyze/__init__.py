@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from kproxy.cli import options
 from kproxy.cli.analyze.convert import compact_table, convert_files, repair_table
-from kproxy.cli.analyze.engines import AUTO, ENGINES, choose
+from kproxy.cli.analyze.engines import AUTO, ENGINES, choose_engine
 from kproxy.cli.analyze.follow import SETTINGS, check_follow, follow_traces
 from kproxy.cli.analyze.lines import line_selection
 from kproxy.cli.analyze.session import session_for
@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
     selection = line_selection(args)
     if args.follow:
         settings = SETTINGS | settings
-    choice = choose(args, converts=converts)
+    choice = choose_engine(args, converts=converts)
     if args.compact:
         compact_table(args)
         return CLEAN

@@ -33,7 +33,7 @@ class Choice(NamedTuple):
     master: str | None = None
 
 
-def choose(args: argparse.Namespace, *, converts: bool) -> Choice:
+def choose_engine(args: argparse.Namespace, *, converts: bool) -> Choice:
     """Return the engine for a command line.
 
     Raises:

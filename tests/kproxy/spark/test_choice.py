@@ -11,7 +11,7 @@ import pytest
 
 from kproxy.cli import main
 from kproxy.cli.analyze import engines
-from kproxy.cli.analyze.engines import Choice, choose
+from kproxy.cli.analyze.engines import Choice, choose_engine
 from kproxy.errors import UserError
 
 
@@ -32,25 +32,25 @@ def test_small_inputs_use_the_embedded_engine_if_installed(tmp_path: Path, monke
     trace.write_bytes(b"x" * 1000)
     monkeypatch.setattr(engines, "is_installed", lambda: True)
     monkeypatch.setattr(engines, "memory_limit", lambda: 1000)
-    assert choose(options(str(trace)), converts=False).engine == "embedded"
+    assert choose_engine(options(str(trace)), converts=False).engine == "embedded"
     trace.write_bytes(b"x" * 1001)
     monkeypatch.setattr(engines, "find_spec", lambda _: object())
-    assert choose(options(str(trace)), converts=False) == Choice(
+    assert choose_engine(options(str(trace)), converts=False) == Choice(
         "spark", "about 0.0 GB of trace lines, more than half of the memory (0.0 GB)"
     )
     monkeypatch.setattr(engines, "find_spec", lambda _: None)
-    assert choose(options(str(trace)), converts=False).engine == "embedded"
+    assert choose_engine(options(str(trace)), converts=False).engine == "embedded"
     monkeypatch.setattr(engines, "is_installed", lambda: False)
     with pytest.raises(UserError, match=r"this needs an engine for tables: .*install"):
-        choose(options(str(trace)), converts=False)
+        choose_engine(options(str(trace)), converts=False)
     monkeypatch.setattr(engines, "find_spec", lambda _: object())
-    assert choose(options(str(trace)), converts=False) == Choice("spark", "Sail is not installed")
+    assert choose_engine(options(str(trace)), converts=False) == Choice("spark", "Sail is not installed")
 
 
 def test_local_files_are_converted_without_an_engine(tmp_path: Path) -> None:
-    assert choose(options("x", out=str(tmp_path)), converts=True) == Choice(None)
-    assert choose(options("x", out=str(tmp_path), engine="embedded"), converts=True) == Choice(None)
-    assert choose(options("x", out=str(tmp_path), engine="spark"), converts=True) == Choice("spark")
+    assert choose_engine(options("x", out=str(tmp_path)), converts=True) == Choice(None)
+    assert choose_engine(options("x", out=str(tmp_path), engine="embedded"), converts=True) == Choice(None)
+    assert choose_engine(options("x", out=str(tmp_path), engine="spark"), converts=True) == Choice("spark")
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_local_files_are_converted_without_an_engine(tmp_path: Path) -> None:
     ],
 )
 def test_spark_is_chosen_for_options_that_only_spark_supports(overrides: dict[str, Any], reason: str) -> None:
-    assert choose(options("x", **overrides), converts=False) == Choice("spark", reason)
+    assert choose_engine(options("x", **overrides), converts=False) == Choice("spark", reason)
     with pytest.raises(UserError, match=r"the embedded engine does not do that \(.*\): pass --engine spark"):
-        choose(options("x", engine="embedded", **overrides), converts=False)
+        choose_engine(options("x", engine="embedded", **overrides), converts=False)
 
 
 def test_table_of_a_different_format_needs_spark(tmp_path: Path) -> None:
@@ -75,14 +75,14 @@ def test_table_of_a_different_format_needs_spark(tmp_path: Path) -> None:
     record.parent.mkdir(parents=True)
     for table_format, expected_engine in (("parquet", None), ("iceberg", "spark")):
         record.write_text(json.dumps({"files": [], "format": table_format}, separators=(",", ":")))
-        assert choose(options("x", out=str(tmp_path)), converts=True).engine == expected_engine
+        assert choose_engine(options("x", out=str(tmp_path)), converts=True).engine == expected_engine
 
 
 def test_master_or_remote_selects_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert choose(options("x", master="yarn"), converts=False) == Choice("spark", master="yarn")
-    assert choose(options("x", remote="sc://h:1"), converts=False) == Choice("spark", master="sc://h:1")
+    assert choose_engine(options("x", master="yarn"), converts=False) == Choice("spark", master="yarn")
+    assert choose_engine(options("x", remote="sc://h:1"), converts=False) == Choice("spark", master="sc://h:1")
     monkeypatch.setenv("SPARK_REMOTE", "sc://h:1")
-    assert choose(options("x"), converts=False).engine == "spark"
+    assert choose_engine(options("x"), converts=False).engine == "spark"
 
 
 @pytest.mark.parametrize(
