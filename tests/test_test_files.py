@@ -35,7 +35,7 @@ STORIES: Final = {
     "kproxy/broker/groups": "migration offset_requests requests",
     "kproxy/broker/security": "leave mechanisms tls users",
     "kproxy/broker/storage": "full_disk killed",
-    "kproxy/broker/transactions": "requests taking_part",
+    "kproxy/broker/transactions": "requests undeclared_writes",
     "kproxy/browse": "hostile marked_rows",
     "kproxy/browse/sources": "progress",
     "kproxy/capture": "real_captures",

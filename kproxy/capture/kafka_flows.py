@@ -221,7 +221,7 @@ class Dissector:
         assert state.server_side is not None
         direction = _DIRECTIONS[state.server_side][event.direction]
         if isinstance(event, BytesCaptured):
-            return self._inspector.data(state.flow.id, direction, event.data, at=event.at)
+            return self._inspector.receive_data(state.flow.id, direction, event.data, at=event.at)
         if isinstance(event, SegmentDiffers):
             difference = events.BytesDiffer(direction, event.offset, event.at, event.size, event.differing)
             return self._inspector.bytes_differ(state.flow.id, difference)

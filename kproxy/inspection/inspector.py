@@ -195,7 +195,7 @@ class Inspector:
         """Advance the time to `at`: report missed deadlines and stalls."""
         return self.flush() + self._inspection.tick(at=at)
 
-    def data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
+    def receive_data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
         """Inspect the next bytes of one direction."""
         return self.receive(number, direction, data, at=at) + self.flush()
 

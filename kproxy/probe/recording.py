@@ -104,7 +104,7 @@ class RecordedBroker:
     async def _send_and_record(self, number: int, connection: BrokerConnection, request: ClientRequest) -> bool:
         """Send a request and wait for its response. Return False if it does not arrive."""
         frame = request.frame(connection.next_correlation_id(), _CLIENT_ID)
-        self._add_lines(self._inspector.data(number, Direction.REQUEST, frame, at=time.time_ns()))
+        self._add_lines(self._inspector.receive_data(number, Direction.REQUEST, frame, at=time.time_ns()))
         connection.send(frame)
         if not expects_response(frame):
             return True
@@ -112,7 +112,7 @@ class RecordedBroker:
             response = await connection.receive()
         except NoResponse:
             return False
-        self._add_lines(self._inspector.data(number, Direction.RESPONSE, response, at=time.time_ns()))
+        self._add_lines(self._inspector.receive_data(number, Direction.RESPONSE, response, at=time.time_ns()))
         return True
 
     def _add_lines(self, lines: Sequence[Line]) -> None:

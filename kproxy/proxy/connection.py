@@ -66,7 +66,7 @@ class RelayedConnection:
         """Write the bytes read from `side` to its peer, then copy them to the tap."""
         failure = side.peer.send(chunk)
         if self._tapped is not None:
-            self._tapped.streams[side.direction].data(chunk, at)
+            self._tapped.streams[side.direction].receive_data(chunk, at)
         if failure is not None:
             side.peer.lose(failure)
 

@@ -60,7 +60,7 @@ class InterceptingConnection(RelayedConnection):
                 stream = self._tapped.streams[delivery.direction]
                 if delivery.sent is not delivery.received and delivery.received and delivery.sent:
                     stream.replaced(delivery.sent, at)
-                stream.data(delivery.received or delivery.sent, at)
+                stream.receive_data(delivery.received or delivery.sent, at)
 
     def _send_all(self, direction: Direction, deliveries: Sequence[Delivery]) -> None:
         """Send deliveries in order, up to the first delayed one; the rest follow later."""

@@ -1,6 +1,6 @@
 """What the tap does with one direction of a connection: which bytes it sends, and which it only counts."""
 
-# Rule 1: `size` and `frames` count what was relayed, whether it was sent or not. Only `data` changes them.
+# Rule 1: `size` and `frames` count what was relayed, whether it was sent or not. Only `receive_data` changes them.
 #
 # Rule 2: the fate of a frame is decided at its first byte; it may only become worse (sent, then cut).
 #
@@ -99,7 +99,7 @@ class TappedStream:
         if self._gap > 0:
             self._tap.behind.add(self)
 
-    def data(self, chunk: bytes, at: int) -> None:
+    def receive_data(self, chunk: bytes, at: int) -> None:
         """Send, drop or count the next bytes, which were relayed at `at`."""
         tap = self._tap
         if tap.gone:

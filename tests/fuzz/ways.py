@@ -89,7 +89,7 @@ def _inspect_frame(
     if chance < 3 * _RARE:  # a wrong length prefix
         frame = random.choice((b"", random.randbytes(3), b"\x00")) + random.randbytes(4) + frame[4:]
     for piece in _split(frame, random):
-        yield from inspector.data(number, direction, piece, at=at)
+        yield from inspector.receive_data(number, direction, piece, at=at)
 
 
 def _split(data: bytes, random: Random) -> Iterator[bytes]:

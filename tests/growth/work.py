@@ -23,8 +23,8 @@ def inspect(request: bytes, response: bytes, detail: Detail = Detail.FULL) -> No
     """Inspect an exchange as the inspector behind a relay does."""
     inspector = Inspector("growth", detail)
     inspector.open(1, "10.0.0.9:50001", "10.0.0.1:9092", at=0)
-    inspector.data(1, Direction.REQUEST, request, at=1)
-    inspector.data(1, Direction.RESPONSE, response, at=2)
+    inspector.receive_data(1, Direction.REQUEST, request, at=1)
+    inspector.receive_data(1, Direction.RESPONSE, response, at=2)
     for _ in inspector.close_all(at=3, how="fin"):
         pass
 

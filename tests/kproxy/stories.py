@@ -189,7 +189,7 @@ class StoryPlayer:
                 number, direction, frame[:HEAD_BYTES], size, at=self._now(), reason=INSPECTOR_WAS_BEHIND
             )
         else:
-            self.lines += self.inspector.data(number, direction, frame, at=self._now())
+            self.lines += self.inspector.receive_data(number, direction, frame, at=self._now())
 
     def _request(self, conversation: _Conversation, match: re.Match[str]) -> bytes:
         key, version, layouts = _find_layouts(match["api"], int(match["version"]))

@@ -27,11 +27,11 @@ class _RecordingInspector(Inspector):
         super().__init__("story")
         self.sent: list[tuple[int, bytes, int]] = []
 
-    def data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
+    def receive_data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
         """Record a request."""
         if direction is Direction.REQUEST:
             self.sent.append((number, data, at))
-        return super().data(number, direction, data, at=at)
+        return super().receive_data(number, direction, data, at=at)
 
 
 @dataclass
@@ -54,7 +54,7 @@ class _Client:
             self.lines += self.inspector.open(number, f"127.0.0.1:{50000 + number}", server, at=at)
         reader, writer = self.streams[number]
         writer.write(frame)
-        self.lines += self.inspector.data(number, Direction.REQUEST, frame, at=at)
+        self.lines += self.inspector.receive_data(number, Direction.REQUEST, frame, at=at)
         try:
             async with asyncio.timeout(20):
                 size = await reader.readexactly(4)
@@ -62,7 +62,7 @@ class _Client:
         except asyncio.IncompleteReadError:
             self.lines += self.inspector.close(number, at=at + MS // 2, by="server", how="fin")
         else:
-            self.lines += self.inspector.data(number, Direction.RESPONSE, response, at=at + MS // 2)
+            self.lines += self.inspector.receive_data(number, Direction.RESPONSE, response, at=at + MS // 2)
 
 
 @pytest.mark.parametrize("case", QUIRKS.values(), ids=QUIRKS)

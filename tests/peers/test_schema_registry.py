@@ -179,7 +179,7 @@ def decode_produced_records(trace: Path) -> list[dict[str, Any]]:
         elif line["kind"] in ("request", "response"):
             direction = Direction.REQUEST if line["kind"] == "request" else Direction.RESPONSE
             frame = base64.b64decode(line["frame"])
-            lines += inspector.data(connection_numbers[line["connection_id"]], direction, frame, at=0)
+            lines += inspector.receive_data(connection_numbers[line["connection_id"]], direction, frame, at=0)
     return [
         record
         for line in lines

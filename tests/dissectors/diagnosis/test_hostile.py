@@ -101,9 +101,9 @@ def test_inspector_accepts_broken_frames(seed: int, detail: Detail) -> None:
         request, broken = mutations.exchange()
         note(f"{broken.key} v{broken.version} {request.hex()} {broken.frame.hex()}")
         inspector.open(number, "10.0.0.9:50000", "10.0.0.1:9092", at=number)
-        inspector.data(number, Direction.REQUEST, broken.frame if broken.is_request else request, at=number)
+        inspector.receive_data(number, Direction.REQUEST, broken.frame if broken.is_request else request, at=number)
         if not broken.is_request:
-            inspector.data(number, Direction.RESPONSE, broken.frame, at=number)
+            inspector.receive_data(number, Direction.RESPONSE, broken.frame, at=number)
         inspector.close(number, at=number)
 
 

@@ -13,7 +13,7 @@ from tests.kproxy.browse.sessions import BEGAN, SECOND
 @pytest.mark.parametrize(
     ("reason", "description"),
     [
-        ("told", "b 5dc891 (it sends heartbeats, got REBALANCE_IN_PROGRESS 5 times but does not rejoin)"),
+        ("notified", "b 5dc891 (it sends heartbeats, got REBALANCE_IN_PROGRESS 5 times but does not rejoin)"),
         ("silent", "b 5dc891 (silent for 8.0 s)"),
         ("killed", "b 5dc891 (its connection was closed by the client 6.8 s earlier, without LeaveGroup)"),
         ("quiet", "b 5dc891 (has not rejoined yet)"),
@@ -24,7 +24,7 @@ def test_stall_of_a_waiting_join_names_the_missing_member_and_the_reason(reason:
     if reason == "killed":
         story.close_connection(10.2, "b")
     story.request(11, "a", "JoinGroup")
-    if reason == "told":
+    if reason == "notified":
         story.send_heartbeats(11.5, 16, "b", error="REBALANCE_IN_PROGRESS")
     at, blamed, waiting = 17, ("b" + TAIL,), ("a" + TAIL,)
     [stall] = story.stalls(at)

@@ -263,11 +263,11 @@ def test_every_kind_of_response_that_leads_past_the_proxy_is_reported(
 def test_address_rewritten_by_the_proxy_is_not_reported() -> None:
     inspector = Inspector("n")
     inspector.open(1, "10.0.0.9:50000", "10.0.0.1:9092", at=0, listener="10.0.0.5:9092")
-    inspector.data(1, Direction.REQUEST, request("Metadata", 9, {"topics": None}), at=1)
+    inspector.receive_data(1, Direction.REQUEST, request("Metadata", 9, {"topics": None}), at=1)
     broker_body = {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}
     proxy_body = {"brokers": [{"node_id": 1, "host": "10.0.0.5", "port": 9092}]}
     inspector.replace_next(1, Direction.RESPONSE, response("Metadata", 9, proxy_body))
-    [line] = inspector.data(1, Direction.RESPONSE, response("Metadata", 9, broker_body), at=2)
+    [line] = inspector.receive_data(1, Direction.RESPONSE, response("Metadata", 9, broker_body), at=2)
     assert isinstance(line, ResponseLine)
     assert not [finding for finding in line.findings if finding.code in CODES]
     assert line.rewritten == [RewrittenEntry("brokers[0].host", "10.0.0.1", "10.0.0.5")]

@@ -119,7 +119,7 @@ def test_lost_frame_is_not_stalled() -> None:
 def test_whole_frames_set_no_stall_deadline() -> None:
     inspector = Inspector("x")
     inspector.open(1, "10.0.0.9:1", "10.0.0.1:9092", at=BEGIN)
-    inspector.data(1, Direction.REQUEST, bytes.fromhex("0000000a00120000 0000002affff"), at=BEGIN)
+    inspector.receive_data(1, Direction.REQUEST, bytes.fromhex("0000000a00120000 0000002affff"), at=BEGIN)
     assert len(inspector._inspection.run_state.deadlines) == 2  # both for the missing response
 
 

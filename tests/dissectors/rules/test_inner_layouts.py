@@ -217,7 +217,7 @@ def test_secrets_of_a_forwarded_request_are_not_shown() -> None:
     data = create_topics_request(Edit.of("field_missing", "topics[].replication_factor", where=2))
     inspector = Inspector("test", Detail.RAW, excerpts=True)
     inspector.open(1, "10.0.0.9:50000", "10.0.0.1:9092", at=0)
-    inspected = inspector.data(1, Direction.REQUEST, envelope_request(data).frame, at=1)
+    inspected = inspector.receive_data(1, Direction.REQUEST, envelope_request(data).frame, at=1)
     lines = b"".join(map(encode_line, inspected)).decode()
     assert "L041" in lines
     assert "hunter2" not in lines

@@ -47,7 +47,7 @@ def produce_frame(topic: str, records: list[dict[str, Any]], compression: str = 
 def frame_findings(frame: bytes, source: SchemaSource, masks: Masks = UNMASKED) -> list[FindingEntry]:
     inspector = Inspector("t", record_values=RecordValues(source, masks))
     inspector.open(1, "a:1", "b:9092", at=0)
-    [line] = inspector.data(1, 0, frame, at=1)  # type: ignore[arg-type]
+    [line] = inspector.receive_data(1, 0, frame, at=1)  # type: ignore[arg-type]
     assert isinstance(line, RequestLine)
     return line.findings
 

@@ -132,8 +132,8 @@ def test_ordinary_frame_needs_few_calls() -> None:
     inspector = Inspector("x")
     inspector.open(1, "client:1", "broker:9092", at=1)
     for correlation_id in (1, 2):
-        inspector.data(1, Direction.REQUEST, heartbeat(correlation_id), at=1)
-        inspector.data(1, Direction.RESPONSE, heartbeat_response(correlation_id), at=2)
+        inspector.receive_data(1, Direction.REQUEST, heartbeat(correlation_id), at=1)
+        inspector.receive_data(1, Direction.RESPONSE, heartbeat_response(correlation_id), at=2)
     calls = []
 
     def record_call(frame: FrameType, event: str, _: object) -> None:

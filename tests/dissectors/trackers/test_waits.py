@@ -82,7 +82,9 @@ def test_each_kind_of_wait_has_its_evidence(story: str, kind: WaitKind, text: st
 def test_partial_response_explains_the_wait() -> None:
     player = StoryPlayer()
     player.play("> Metadata v12")
-    player.lines += player.inspector.data(1, Direction.RESPONSE, bytes.fromhex("00000064 00000001 00"), at=player.at)
+    player.lines += player.inspector.receive_data(
+        1, Direction.RESPONSE, bytes.fromhex("00000064 00000001 00"), at=player.at
+    )
     player.play("+6s")
     [exchange] = player.inspector.late_responses(at=player.at)
     assert exchange.wait.kind is WaitKind.PARTIAL

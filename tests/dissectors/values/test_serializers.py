@@ -73,7 +73,7 @@ def test_values_of_confluent_for_go_are_decoded_with_registered_schemas() -> Non
         records = encode([{"records": [{"key": decode_base64(line, "key"), "value": decode_base64(line, "value")}]}])
         topic = {"name": line["topic"], "partition_data": [{"index": 0, "records": records}]}
         body = {"acks": 1, "timeout_ms": 100, "topic_data": [topic]}
-        for request_line in inspector.data(
+        for request_line in inspector.receive_data(
             0, Direction.REQUEST, request("Produce", 9, body, correlation_id=number), at=0
         ):
             assert isinstance(request_line, RequestLine)

@@ -41,19 +41,19 @@ async def watch_steps(
         for number, step in enumerate(steps, 1):
             frame = request(step.api, step.version, dict(step.body), correlation_id=number, client_id="scripted")
             writer.write(frame)
-            lines += inspector.data(1, Direction.REQUEST, frame, at=next(timestamps))
+            lines += inspector.receive_data(1, Direction.REQUEST, frame, at=next(timestamps))
             try:
                 async with asyncio.timeout(20 if step.answered else 2):
                     size = await reader.readexactly(4)
                     response = size + await reader.readexactly(int.from_bytes(size, "big"))
             except asyncio.IncompleteReadError as error:
-                lines += inspector.data(1, Direction.RESPONSE, error.partial, at=next(timestamps))
+                lines += inspector.receive_data(1, Direction.RESPONSE, error.partial, at=next(timestamps))
                 closed_by = "server"
                 break
             except TimeoutError:
                 timestamps = itertools.count(next(timestamps) + 2_000_000_000, 1_000_000)
                 continue
-            lines += inspector.data(1, Direction.RESPONSE, response, at=next(timestamps))
+            lines += inspector.receive_data(1, Direction.RESPONSE, response, at=next(timestamps))
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()

@@ -35,7 +35,7 @@ class WatchedClient(SocketClient):
         super().__init__(client.broker, "test")
         self.lines = inspector.open(number, "127.0.0.1:50000", f"127.0.0.1:{client.broker.ports[0]}", at=time.time_ns())
         self._inspect: Callable[[Direction, bytes], None] = lambda direction, data: self.lines.extend(
-            inspector.data(number, direction, data, at=time.time_ns())
+            inspector.receive_data(number, direction, data, at=time.time_ns())
         )
         self.inspector = inspector
         self.number = number

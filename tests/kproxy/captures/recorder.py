@@ -53,7 +53,7 @@ class Recorder(Inspector):
         """Do nothing: the time of a capture is that of its packets."""
         return []
 
-    def data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
+    def receive_data(self, number: int, direction: Direction, data: bytes, *, at: int) -> list[Line]:
         """Add the data as one packet, because stories are short."""
         self._send(number, int(direction is Direction.RESPONSE), at, data)
         return []

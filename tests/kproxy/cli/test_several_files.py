@@ -24,8 +24,10 @@ def write_trace(path: Path, *times: int) -> Path:
     inspector, data = Inspector("node-1"), bytearray()
     lines = inspector.open(0, "127.0.0.1:50000", "127.0.0.1:9092", at=times[0])
     for number, at in enumerate(times):
-        lines += inspector.data(0, Direction.REQUEST, request("Metadata", 12, {}, correlation_id=number), at=at)
-        lines += inspector.data(0, Direction.RESPONSE, response("Metadata", 12, {}, correlation_id=number), at=at)
+        lines += inspector.receive_data(0, Direction.REQUEST, request("Metadata", 12, {}, correlation_id=number), at=at)
+        lines += inspector.receive_data(
+            0, Direction.RESPONSE, response("Metadata", 12, {}, correlation_id=number), at=at
+        )
     for line in lines:
         append_line(line, data)
     path.write_bytes(data)

@@ -42,13 +42,13 @@ class InspectorWithBacklog:
             request("Heartbeat", 3, {"group_id": "g"}, correlation_id=correlation_id)
             for correlation_id in correlation_ids
         )
-        self._publish(self.inspector.data(number, Direction.REQUEST, requests, at=self.now))
+        self._publish(self.inspector.receive_data(number, Direction.REQUEST, requests, at=self.now))
         return requests
 
     def send_responses(self, number: int, *correlation_ids: int) -> None:
         for correlation_id in correlation_ids:
             data = response("Heartbeat", 3, {}, correlation_id=correlation_id)
-            self._publish(self.inspector.data(number, Direction.RESPONSE, data, at=self.now))
+            self._publish(self.inspector.receive_data(number, Direction.RESPONSE, data, at=self.now))
 
     def lines(self, *, frames: bool = False) -> list[bytes]:
         return list(self.backlog.lines(self.inspector, frames=frames))

@@ -208,7 +208,7 @@ def test_without_peer_credentials_the_directory_permissions_suffice(
 def test_watching_viewers_are_sent_current_and_new_late_responses(loop: ServerLoop) -> None:
     started_at = time.time_ns() - 30 * SECOND
     loop.inspector.open(1, "10.0.0.9:5000", "10.0.0.1:9092", at=started_at)
-    loop.inspector.data(1, Direction.REQUEST, request("Metadata", 5, {}, correlation_id=7), at=started_at)
+    loop.inspector.receive_data(1, Direction.REQUEST, request("Metadata", 5, {}, correlation_id=7), at=started_at)
     [late_response] = loop.inspector.late_responses(at=started_at + 6 * SECOND)
     with loop.connect_viewer() as watching_viewer, loop.connect_viewer() as other_viewer:
         watching_viewer.read_line(), other_viewer.read_line()

@@ -20,7 +20,7 @@ WITHOUT_LENGTH = bytes.fromhex(
 def test_body_includes_a_payload_that_the_diagnosis_reads_as_a_struct() -> None:
     inspector = Inspector("x", Detail.FULL)
     inspector.open(1, "10.0.0.9:1", "10.0.0.1:9092", at=10**18)
-    [line] = inspector.data(1, Direction.REQUEST, WITHOUT_LENGTH, at=10**18)
+    [line] = inspector.receive_data(1, Direction.REQUEST, WITHOUT_LENGTH, at=10**18)
     assert isinstance(line, RequestLine)
     assert [finding.code for finding in line.findings] == ["L038"]
     assert line.body is not None

@@ -25,7 +25,7 @@ class ResumedConnection:
         )
 
     def feed(self, direction: Direction, data: bytes) -> list[Line]:
-        new_lines = self.inspector.data(5, direction, data, at=AT)
+        new_lines = self.inspector.receive_data(5, direction, data, at=AT)
         self.lines += new_lines
         return new_lines
 

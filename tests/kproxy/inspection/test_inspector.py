@@ -41,11 +41,11 @@ class ObservedConnection:
         self.lines: list[Line] = self.inspector.open(5, "10.0.0.1:40000", "10.0.0.2:9092", at=AT)
 
     def client_sends(self, data: bytes, at: int = 0) -> Any:
-        self.lines += (new_lines := self.inspector.data(5, Direction.REQUEST, data, at=AT + at))
+        self.lines += (new_lines := self.inspector.receive_data(5, Direction.REQUEST, data, at=AT + at))
         return new_lines[-1] if new_lines else None
 
     def server_sends(self, data: bytes, at: int = 0) -> Any:
-        self.lines += (new_lines := self.inspector.data(5, Direction.RESPONSE, data, at=AT + at))
+        self.lines += (new_lines := self.inspector.receive_data(5, Direction.RESPONSE, data, at=AT + at))
         return new_lines[-1] if new_lines else None
 
     def close(self, **options: Any) -> CloseLine:
@@ -345,7 +345,7 @@ def test_batched_data_yields_the_same_lines_as_single_pieces() -> None:
     one_by_one, batched = ObservedConnection(partial=True), ObservedConnection(partial=True)
     for direction, data, second in pieces:
         at = AT + second * 1000 * NS_PER_MS
-        one_by_one.lines += one_by_one.inspector.data(5, direction, data, at=at)
+        one_by_one.lines += one_by_one.inspector.receive_data(5, direction, data, at=at)
         batched.lines += batched.inspector.receive(5, direction, data, at=at)
     one_by_one.close()
     batched.close()

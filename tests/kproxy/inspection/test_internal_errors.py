@@ -151,7 +151,7 @@ def test_framing_error_loses_its_bytes_and_inspection_continues(
     lines = inspector.open(1, "10.0.0.1:1", "10.0.0.2:9092", at=0)
     frames = [request("Metadata", 0, {"topics": [{"name": name}]}) for name in ("first", "second", "third")]
     for at, frame in enumerate(frames):
-        lines += inspector.data(1, Direction.REQUEST, frame, at=at)
+        lines += inspector.receive_data(1, Direction.REQUEST, frame, at=at)
     lines += inspector.close(1, at=9)
     assert len(internal_errors) == 1
     requests = [line for line in lines if isinstance(line, RequestLine)]
@@ -174,7 +174,7 @@ def test_omits_exception_text_that_may_contain_a_secret(
     monkeypatch.setattr(InFlight, "observe", fail)
     inspector = Inspector("t")
     inspector.open(1, "10.0.0.1:1", "10.0.0.2:9092", at=0)
-    lines = inspector.data(1, Direction.REQUEST, request(api, 0, {}), at=0)
+    lines = inspector.receive_data(1, Direction.REQUEST, request(api, 0, {}), at=0)
     assert ("hunter2" in repr(lines)) == ("SHA-256" in repr(lines)) == (api == "Metadata")
     assert "ValueError" in repr(lines)
     assert internal_errors

@@ -58,7 +58,7 @@ def trace_text(
         body = {"acks": 1, "timeout_ms": 9, "topic_data": [{"name": topic, "partition_data": [partition]}]}
         frame = bytearray(request("Produce", 9, body))
         frame[4:6] = api_key.to_bytes(2, "big")
-        lines += inspector.data(1, Direction.REQUEST, bytes(frame), at=0)
+        lines += inspector.receive_data(1, Direction.REQUEST, bytes(frame), at=0)
     return b"".join(map(encode_line, lines)).decode()
 
 

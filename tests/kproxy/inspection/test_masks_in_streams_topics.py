@@ -33,7 +33,7 @@ def body(topic: str, records: list[dict[str, Any]]) -> dict[str, Any]:
 def produce_line(topic: str, records: list[dict[str, Any]], masks: Masks, source: Any = None) -> RequestLine:
     inspector = Inspector("t", Detail.FULL, record_values=RecordValues(source or SchemaSources([]), masks))
     inspector.open(1, "a:1", "b:9092", at=0)
-    [line] = inspector.data(1, 0, request("Produce", 9, body(topic, records)), at=1)  # type: ignore[arg-type]
+    [line] = inspector.receive_data(1, 0, request("Produce", 9, body(topic, records)), at=1)  # type: ignore[arg-type]
     assert isinstance(line, RequestLine)
     return line
 

@@ -50,7 +50,7 @@ def test_skipped_work_does_not_change_other_columns(path: Path) -> None:
 def test_waiting_requests_keep_their_lines_whatever_columns_are_needed(needs: Needs) -> None:
     inspector = Inspector("c", needs=needs)
     inspector.open(0, "a:1", "b:9092", at=1)
-    [line] = inspector.data(0, Direction.REQUEST, request("Metadata", 1, {"topics": None}), at=2)
+    [line] = inspector.receive_data(0, Direction.REQUEST, request("Metadata", 1, {"topics": None}), at=2)
     [connection] = inspector.open_connections()
     assert [*connection.waiting] == [line]
 
@@ -129,7 +129,7 @@ def test_response_has_no_group_if_the_request_has_an_empty_group_id() -> None:
     inspector = Inspector("c")
     inspector.open(0, "a:1", "b:9092", at=1)
     commit = {"group_id": "", "generation_id": 1, "member_id": "", "topics": []}
-    inspector.data(0, Direction.REQUEST, request("OffsetCommit", 2, commit), at=2)
-    [line, *_] = inspector.data(0, Direction.RESPONSE, response("OffsetCommit", 2, {"topics": []}), at=3)
+    inspector.receive_data(0, Direction.REQUEST, request("OffsetCommit", 2, commit), at=2)
+    [line, *_] = inspector.receive_data(0, Direction.RESPONSE, response("OffsetCommit", 2, {"topics": []}), at=3)
     assert isinstance(line, ResponseLine)
     assert (line.group_id, line.generation_id) == (None, None)

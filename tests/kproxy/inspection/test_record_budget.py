@@ -58,7 +58,7 @@ class LimitedInspection:
             self.inspector.open(number, "a:1", "b:2", at=0)
 
     def batches(self, frame: bytes, *, at: int = 1, connection: int = 0) -> list[dict[str, Any]]:
-        lines = self.inspector.data(connection, Direction.REQUEST, frame, at=at)
+        lines = self.inspector.receive_data(connection, Direction.REQUEST, frame, at=at)
         [line] = [line for line in lines if isinstance(line, RequestLine)]
         assert line.body is not None
         assert not line.findings

@@ -121,7 +121,7 @@ def test_writes_stalls_as_time_passes_and_at_the_end() -> None:
     inspector = Inspector("n-1")
     inspector.open(1, "10.0.0.1:4000", "b1:9092", at=BEGAN)
     join = request("JoinGroup", 5, {"group_id": "g", "member_id": "m", "protocol_type": "consumer"})
-    lines = inspector.data(1, Direction.REQUEST, join, at=BEGAN)
+    lines = inspector.receive_data(1, Direction.REQUEST, join, at=BEGAN)
     for second in range(1, 9):
         lines += inspector.tick(at=BEGAN + second * SECOND)
     lines += inspector.close_all(at=BEGAN + 9 * SECOND, how="capture ended")
@@ -141,12 +141,12 @@ def test_internal_error_in_group_tracking_does_not_stop_the_inspection(
     inspector = Inspector("n-1")
     inspector.open(1, "10.0.0.1:4000", "b1:9092", at=BEGAN)
     join = request("JoinGroup", 5, {"group_id": "g", "member_id": "m", "protocol_type": "consumer"})
-    inspector.data(1, Direction.REQUEST, join, at=BEGAN)
+    inspector.receive_data(1, Direction.REQUEST, join, at=BEGAN)
     assert not internal_errors
     [finding] = inspector.tick(at=BEGAN + SECOND)
     assert isinstance(finding, FindingLine)
     assert finding.code == "K007"
-    assert inspector.data(1, Direction.REQUEST, join, at=BEGAN + SECOND)
+    assert inspector.receive_data(1, Direction.REQUEST, join, at=BEGAN + SECOND)
 
 
 @pytest.mark.parametrize(("now", "is_over"), [(26, False), (60, True)])

@@ -88,7 +88,7 @@ async def play_traffic(chunks: list[tuple[Stream, bytes, int]], *, limit: int, s
     watched = WatchedTap(limit=limit, strict=strict)
     connections = {1: watched.open(1), 2: watched.open(2)}
     for at, ((connection_id, direction), chunk, read_size) in enumerate(chunks):
-        connections[connection_id].streams[direction].data(chunk, at)
+        connections[connection_id].streams[direction].receive_data(chunk, at)
         await watched.read(read_size)
     for connection in connections.values():
         connection.close("client", "fin", 0, 0, 0)
@@ -136,9 +136,9 @@ def test_strict_tap_drops_nothing(chunks: list[tuple[Stream, bytes, int]], limit
 async def test_fast_inspector_gets_every_chunk_unchanged() -> None:
     watched = WatchedTap(limit=100 * KIB)
     request, response = watched.open().streams
-    request.data(frame(10)[:6], 1)
-    request.data(frame(10)[6:], 2)
-    response.data(frame(5000), 3)
+    request.receive_data(frame(10)[:6], 1)
+    request.receive_data(frame(10)[6:], 2)
+    response.receive_data(frame(5000), 3)
     await watched.close()
     assert watched.messages[2:-1] == [
         tap_messages.TapData(*REQUESTS, 1, frame(10)[:6]),
@@ -150,13 +150,13 @@ async def test_fast_inspector_gets_every_chunk_unchanged() -> None:
 async def test_headers_of_dropped_frames_are_sent_while_there_is_room() -> None:
     watched = WatchedTap(limit=64 * KIB)
     [request, _] = watched.open().streams
-    request.data(frame(80 * KIB), 0)  # above every limit
+    request.receive_data(frame(80 * KIB), 0)  # above every limit
     await asyncio.sleep(0)
-    request.data(frame(100), 0)
+    request.receive_data(frame(100), 0)
     while watched.tap.packed:
         await watched.read(KIB)
     assert watched.tap.full
-    request.data(frame(200), 0)
+    request.receive_data(frame(200), 0)
     await watched.close()
     kinds = tap_messages.TapGap, tap_messages.TapSkipped, tap_messages.Behind
     behind, gap, caught_up, skipped = (message for message in watched.messages if isinstance(message, kinds))
@@ -170,13 +170,13 @@ async def test_headers_of_dropped_frames_are_sent_while_there_is_room() -> None:
 async def test_gaps_of_all_connections_are_sent_before_the_inspector_may_judge_again() -> None:
     watched = WatchedTap(limit=64 * KIB)
     first, second = watched.open(1), watched.open(2)
-    first.streams[0].data(frame(80 * KIB), 0)
+    first.streams[0].receive_data(frame(80 * KIB), 0)
     await asyncio.sleep(0)
-    first.streams[1].data(frame(100), 0)
-    second.streams[1].data(frame(100), 0)
+    first.streams[1].receive_data(frame(100), 0)
+    second.streams[1].receive_data(frame(100), 0)
     while watched.tap.packed:
         await watched.read(KIB)
-    first.streams[1].data(frame(100), 1)  # only this one goes on
+    first.streams[1].receive_data(frame(100), 1)  # only this one goes on
     await watched.close()
     kinds = tap_messages.TapGap, tap_messages.TapSkipped, tap_messages.Behind
     *_, first_gap, second_gap, caught_up, skipped = (
@@ -190,9 +190,9 @@ async def test_gaps_of_all_connections_are_sent_before_the_inspector_may_judge_a
 async def test_gap_is_reported_when_there_is_room_even_on_an_idle_connection() -> None:
     watched = WatchedTap(limit=64 * KIB)
     [request, _] = watched.open().streams
-    request.data(frame(100 * KIB), 0)
-    request.data(frame(50), 0)
-    request.data(frame(60), 0)
+    request.receive_data(frame(100 * KIB), 0)
+    request.receive_data(frame(50), 0)
+    request.receive_data(frame(60), 0)
     while watched.tap.queued:
         await watched.read(KIB * KIB)
     await watched.read(KIB * KIB)
@@ -205,7 +205,7 @@ async def test_sending_resumes_when_the_queue_is_half_empty() -> None:
     watched = WatchedTap(limit=64 * KIB)
     [request, _] = watched.open().streams
     for _ in range(8):
-        request.data(frame(10 * KIB), 0)
+        request.receive_data(frame(10 * KIB), 0)
     assert watched.tap.full
     while watched.tap.queued > 40 * KIB:
         await watched.read(KIB)
@@ -221,7 +221,7 @@ async def test_oversized_frame_is_cut_and_its_rest_is_counted() -> None:
     [request, _] = watched.open().streams
     stream = frame(1000 * KIB) + frame(7)
     for start in range(0, len(stream), 10 * KIB):
-        request.data(stream[start : start + 10 * KIB], 0)
+        request.receive_data(stream[start : start + 10 * KIB], 0)
     assert watched.tap.queued < 64 * KIB * 9 // 8 + 12 * KIB
     await watched.close()
     counts = check(watched.messages, {REQUESTS: stream})
@@ -234,7 +234,7 @@ async def test_unframed_stream_is_dropped_by_bytes() -> None:
     [request, _] = watched.open().streams
     hello = b"\x16\x03\x01\x02\x00" + 9 * KIB * b"t"
     for _ in range(20):
-        request.data(hello, 0)
+        request.receive_data(hello, 0)
     await watched.close()
     gaps = [message for message in watched.messages if isinstance(message, tap_messages.TapGap)]
     sent = [message for message in watched.messages if isinstance(message, tap_messages.TapData)]
@@ -248,8 +248,8 @@ async def test_memory_is_bounded_if_the_inspector_reads_nothing() -> None:
     for number in range(2000):
         connection = watched.open(number)
         for stream in connection.streams:
-            stream.data(frame(2000), 0)
-            stream.data(frame(300), 0)
+            stream.receive_data(frame(2000), 0)
+            stream.receive_data(frame(300), 0)
             stream.end("fin", 0)
         connection.close("client", "fin", 0, 2308, 2308)
         await asyncio.sleep(0)
@@ -267,13 +267,13 @@ async def test_memory_is_bounded_if_the_inspector_reads_nothing() -> None:
 async def test_connection_opened_while_the_queue_is_full_is_reported_once_there_is_room() -> None:
     watched = WatchedTap(limit=64 * KIB)
     [request, _] = watched.open(1).streams
-    request.data(frame(100 * KIB), 0)
+    request.receive_data(frame(100 * KIB), 0)
     late_connection = watched.open(2)
-    late_connection.streams[0].data(frame(10), 0)
-    late_connection.streams[0].data(frame(20)[:7], 0)
+    late_connection.streams[0].receive_data(frame(10), 0)
+    late_connection.streams[0].receive_data(frame(20)[:7], 0)
     while watched.tap.full:
         await watched.read(KIB * KIB)
-    late_connection.streams[0].data(frame(20)[7:] + frame(30), 0)
+    late_connection.streams[0].receive_data(frame(20)[7:] + frame(30), 0)
     late_connection.close("client", "fin", 0, 0, 0)
     await watched.close()
     messages = [message for message in watched.messages if getattr(message, "connection_id", 0) == 2]
@@ -290,11 +290,11 @@ async def test_connection_opened_while_the_queue_is_full_is_reported_once_there_
 async def test_lost_inspector_is_reported_once_and_nothing_is_queued() -> None:
     watched = WatchedTap(limit=64 * KIB, strict=True)
     [request, _] = watched.open().streams
-    request.data(frame(100 * KIB), 0)
+    request.receive_data(frame(100 * KIB), 0)
     assert watched.backpressure == [True]
     watched.theirs.close()
     await until(lambda: watched.tap.lost)
-    request.data(frame(100), 0)
+    request.receive_data(frame(100), 0)
     assert watched.backpressure == [True, False]
     assert watched.tap.queued == 0
     assert watched.tap.unseen_bytes == 104
@@ -305,7 +305,7 @@ async def test_lost_inspector_is_reported_once_and_nothing_is_queued() -> None:
 async def test_close_gives_up_on_an_inspector_that_reads_nothing() -> None:
     watched = WatchedTap(limit=KIB * KIB)
     [request, _] = watched.open().streams
-    request.data(frame(100 * KIB), 0)
+    request.receive_data(frame(100 * KIB), 0)
     assert not await watched.tap.close(0, 0, 0, within=0.05)
     watched.theirs.close()
 
@@ -316,7 +316,7 @@ async def test_close_waits_for_a_slow_inspector() -> None:
     tap.begin([], lambda active: None, lambda error: pytest.fail(str(error)))
     stream = tap.open(1, 0, "client", "server", "listener").streams[0]
     content = frame(4 * KIB * KIB)
-    stream.data(content, 0)
+    stream.receive_data(content, 0)
     reading = asyncio.get_running_loop().run_in_executor(None, read_all, theirs)
     assert await tap.close(1, len(content), 0, within=5)
     check(await reading, {REQUESTS: content})

@@ -129,9 +129,9 @@ class TapRun:
         self.relayed |= {(number, direction): b"" for direction in Direction}
         self.open[number] = self.tap.open(number, 0, "client", "server", "listener")
 
-    def data(self, number: int, direction: Direction, chunk: bytes) -> None:
+    def receive_data(self, number: int, direction: Direction, chunk: bytes) -> None:
         self.relayed[number, direction] += chunk
-        self.open[number].streams[direction].data(chunk, 0)
+        self.open[number].streams[direction].receive_data(chunk, 0)
 
     def close(self, number: int) -> None:
         sizes = [len(self.relayed[number, direction]) for direction in Direction]
@@ -190,7 +190,7 @@ async def play_steps(steps: list[tuple[Any, ...]], limit: int) -> None:
                 remaining[number, direction][size:],
             )
             if chunk:
-                run.data(number, direction, chunk)
+                run.receive_data(number, direction, chunk)
         elif step == "close" and run.open:
             run.close(list(run.open)[arguments[0] % len(run.open)])
         elif step == "turn" and not run.tap.lost:
@@ -221,17 +221,17 @@ def test_every_inspector_continues_where_the_previous_trace_ends(steps: list[tup
 async def test_next_inspector_gets_a_gap_up_to_the_next_frame() -> None:
     run = TapRun()
     run.connect(1)
-    run.data(1, Direction.REQUEST, frame(10) + frame(20)[:7])
+    run.receive_data(1, Direction.REQUEST, frame(10) + frame(20)[:7])
     await run.turn()
     run.inspector.store()
     run.die()
-    run.data(1, Direction.REQUEST, frame(20)[7:] + frame(30) + frame(40)[:9])
+    run.receive_data(1, Direction.REQUEST, frame(20)[7:] + frame(30) + frame(40)[:9])
     run.resume()
     await run.turn()
     assert run.inspector.hello is not None
     assert run.inspector.hello.restarts == 1
     assert [gap[3:] for gap in run.inspector.gaps] == [(24 + 34, 2, True)]
-    run.data(1, Direction.REQUEST, frame(40)[9:] + frame(50))
+    run.receive_data(1, Direction.REQUEST, frame(40)[9:] + frame(50))
     await run.end()
     assert [gap[3:] for gap in run.inspector.gaps] == [(24 + 34, 2, True), (44, 1, True)]
     assert [type(event) for event in run.events] == [InspectorResumed]
@@ -243,15 +243,15 @@ async def test_next_inspector_gets_a_gap_up_to_the_next_frame() -> None:
 async def test_long_frame_reported_from_its_header_is_not_a_gap() -> None:
     run = TapRun()
     run.connect(1)
-    run.data(1, Direction.REQUEST, frame(10) + frame(2000)[:700])
+    run.receive_data(1, Direction.REQUEST, frame(10) + frame(2000)[:700])
     await run.turn()
     slot = run.open[1].slot
     assert slot is not None
     run.table.store(slot, Direction.REQUEST, 14 + 2004, 2)  # as for a frame that is too long to be decoded
     run.die()
-    run.data(1, Direction.REQUEST, frame(2000)[700:1500])
+    run.receive_data(1, Direction.REQUEST, frame(2000)[700:1500])
     run.resume()
-    run.data(1, Direction.REQUEST, frame(2000)[1500:] + frame(5))
+    run.receive_data(1, Direction.REQUEST, frame(2000)[1500:] + frame(5))
     await run.turn()
     assert run.inspector.gaps == []
     await run.end()
@@ -263,7 +263,7 @@ async def test_connections_during_the_outage_are_reported_as_a_total() -> None:
     run.die()
     for number in (1, 2):
         run.connect(number)
-        run.data(number, Direction.RESPONSE, frame(6))
+        run.receive_data(number, Direction.RESPONSE, frame(6))
         run.close(number)
     run.resume()
     await run.end()
@@ -278,7 +278,7 @@ async def test_memory_is_bounded_during_an_outage() -> None:
     await run.turn()
     run.die()
     for number in range(1, 41):
-        run.data(number, Direction.REQUEST, frame(6))
+        run.receive_data(number, Direction.REQUEST, frame(6))
         run.close(number)
     assert run.tap.queued <= 20 * KIB
     run.resume()
@@ -291,7 +291,7 @@ async def test_slots_are_reused_once_the_inspector_has_stored_the_close() -> Non
     run = TapRun()
     for number in range(1, 400):
         run.connect(number)
-        run.data(number, Direction.REQUEST, frame(6))
+        run.receive_data(number, Direction.REQUEST, frame(6))
         run.close(number)
         await run.turn()
         run.inspector.store()
@@ -302,11 +302,11 @@ async def test_slots_are_reused_once_the_inspector_has_stored_the_close() -> Non
 async def test_keeps_nothing_after_giving_up_on_the_inspector() -> None:
     run = TapRun()
     run.connect(1)
-    run.data(1, Direction.REQUEST, frame(6))
+    run.receive_data(1, Direction.REQUEST, frame(6))
     run.tap.give_up()
     run.inspector.socket.close()
     run.connect(2)
-    run.data(2, Direction.REQUEST, frame(6))
+    run.receive_data(2, Direction.REQUEST, frame(6))
     for number in (1, 2):
         run.close(number)
     assert (run.tap.queued, run.tap.unseen_bytes) == (0, 10)
@@ -316,7 +316,7 @@ async def test_falling_behind_is_reported_once_a_minute() -> None:
     run = TapRun(limit=8 * KIB)
     run.connect(1)
     for _ in range(100):
-        run.data(1, Direction.REQUEST, frame(1000))
+        run.receive_data(1, Direction.REQUEST, frame(1000))
     assert [type(event) for event in run.events] == [InspectionBehind]
     assert "--sample 10%" in str(run.events[0])
     assert "--detail summary" in str(run.events[0])

@@ -159,10 +159,10 @@ async def test_pending_traffic_is_inspected_above_a_limit(monkeypatch: pytest.Mo
     tap.begin([], lambda active: None, lambda error: None)
     streams = tap.open(1, at=0, client="10.0.0.1:50000", server="10.0.0.2:9092", listener="127.0.0.1:9092").streams
     while traffic.waiting_bytes <= 1000:
-        streams[Direction.REQUEST].data(HELLO, at=0)
+        streams[Direction.REQUEST].receive_data(HELLO, at=0)
     await asyncio.sleep(0)
     assert traffic.waiting_bytes == 0
-    streams[Direction.REQUEST].data(HELLO, at=0)
+    streams[Direction.REQUEST].receive_data(HELLO, at=0)
     assert traffic.waiting_bytes > len(HELLO)
     assert len(traffic.requests("ApiVersions")) > 10
 

@@ -47,7 +47,7 @@ class RecordTraffic:
 
     def send(self, number: int, direction: Direction, frame: bytes) -> list[FindingEntry]:
         self.at += NS_PER_MS
-        lines = self.inspector.data(number, direction, frame, at=self.at)
+        lines = self.inspector.receive_data(number, direction, frame, at=self.at)
         self.frame = frame
         reported = [finding for line in lines if isinstance(line, ResponseLine) for finding in line.findings]
         assert not [finding for finding in reported if finding.code == "K007"]  # a bug in kproxy
