@@ -42,8 +42,8 @@ from kproxy.cli import main
 from kproxy.proxy.tap_messages import TapData
 from kproxy.live.sink import InspectionSink
 from kproxy.live import supervision
-original_delay = supervision.RestartPolicy.delay
-supervision.RestartPolicy.delay = lambda *args: (delay := original_delay(*args)) and delay / DIVISOR
+original_delay = supervision.RestartPolicy.record_failure
+supervision.RestartPolicy.record_failure = lambda *args: (delay := original_delay(*args)) and delay / DIVISOR
 seen, observe = [], InspectionSink.observe
 def fail(self, message):
     if isinstance(message, TapData):
@@ -59,7 +59,7 @@ FAST_RESTART = """
 import sys
 from kproxy.cli import main
 from kproxy.live import supervision
-supervision.RestartPolicy.delay = lambda *args: 0.2
+supervision.RestartPolicy.record_failure = lambda *args: 0.2
 sys.exit(main(sys.argv[1:]))
 """
 
