@@ -36,7 +36,7 @@ def test_unanswered_heartbeat_is_blamed_on_the_coordinator() -> None:
     assert (ended_stall.kind, ended_stall.until) == (StallKind.UNANSWERED, BEGAN + 21 * SECOND)
 
 
-@pytest.mark.parametrize("event", ["close_connection", "misses"])
+@pytest.mark.parametrize("event", ["close_connection", "add_gap"])
 def test_ended_or_unobserved_connection_has_no_waiting_request(event: str) -> None:
     story = GroupStory()
     story.join(0, "a")
