@@ -9,7 +9,7 @@ from dissectors.diagnosis.checkpoints import StructLocation, Trace
 from dissectors.diagnosis.frame_layouts import FrameLayouts
 from dissectors.diagnosis.proposals import FIELD_KINDS, Proposal, body_proposals, header_proposals
 from dissectors.diagnosis.struct_edits import Proposals, struct_proposals
-from dissectors.diagnosis.struct_reader import Array, compiled_struct, inner_of
+from dissectors.diagnosis.struct_reader import Array, compiled_struct, inner_reader
 from dissectors.edits import Edit
 from dissectors.edits.lengths import SCOPES
 from dissectors.wire.layout import Layout, cached_on_owner
@@ -162,7 +162,7 @@ def _nested_locations(location: StructLocation) -> Iterator[StructLocation]:
     layout, compiled = location.layout, location.compiled
     names = [field.name for field in (*layout.fields, *layout.tagged)]
     for index, field in enumerate((*layout.fields, *layout.tagged)):
-        inner = inner_of(field)
+        inner = inner_reader(field)
         if field.struct is None or inner is None or field.deviating_element is not None or names.count(field.name) > 1:
             continue
         path, enclosing_steps = (

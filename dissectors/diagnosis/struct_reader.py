@@ -162,7 +162,7 @@ def step_of(field: Field) -> Step:
     return _step(field)[0]
 
 
-def inner_of(field: Field) -> Array | NestedStruct | None:
+def inner_reader(field: Field) -> Array | NestedStruct | None:
     """Return the reader of the struct or structs in a field; None if it has none."""
     return _step(field)[1]
 

@@ -65,7 +65,7 @@ def expand_nodes(message: Message, body: Node, topic_name: TopicName = no_topic_
     """
     expander = Expander(message.frame, topic_name)
     if message.layout is not None:
-        expander.struct(body.children, message.body, embedded_locations(message.layout))
+        expander.expand_struct(body.children, message.body, embedded_locations(message.layout))
     return expander.secrets
 
 

@@ -36,7 +36,7 @@ class Expander:
         self.layouts: dict[int, tuple[Node, Layout]] = {}
         self._allowance = Allowance(MAX_RECORDS * WALKED_RECORD_STEPS, record_cost=WALKED_RECORD_STEPS)
 
-    def struct(
+    def expand_struct(
         self,
         nodes: list[Node],
         row: Row,
@@ -55,9 +55,9 @@ class Expander:
             for node in _children(nodes, location.name):
                 if isinstance(value, list):
                     for element, values in zip(node.children, value, strict=False):
-                        self.struct(element.children, values, location.below, rows, pinned=pinned)
+                        self.expand_struct(element.children, values, location.below, rows, pinned=pinned)
                 elif location.below:
-                    self.struct(node.children, value, location.below, rows, pinned=pinned)
+                    self.expand_struct(node.children, value, location.below, rows, pinned=pinned)
                 elif node.value is None:
                     continue
                 elif location.reader:
@@ -87,7 +87,7 @@ class Expander:
             node.children.append(Node("rest", walked.end, node.end, trailing))
         if pinned:
             _set_spans(node.children, node.start, node.end)
-        self.struct(node.children, walked.values, embedded_locations(layout), rows, pinned=pinned)
+        self.expand_struct(node.children, walked.values, embedded_locations(layout), rows, pinned=pinned)
         if not guarded:
             return
         node.value = redaction_text(data)

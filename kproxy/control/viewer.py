@@ -100,7 +100,7 @@ class Viewer:
         else:
             self._update_events()
 
-    def ready(self, events: int) -> None:
+    def on_ready(self, events: int) -> None:
         """Handle events of the selector."""
         if events & selectors.EVENT_READ and not self._read_closed:
             self._read()
@@ -180,9 +180,9 @@ class Viewer:
         if events == self._events:
             return
         if not self._events:
-            self._selector.register(self._socket, events, self.ready)
+            self._selector.register(self._socket, events, self.on_ready)
         elif events:
-            self._selector.modify(self._socket, events, self.ready)
+            self._selector.modify(self._socket, events, self.on_ready)
         else:
             self._selector.unregister(self._socket)
         self._events = events

@@ -103,12 +103,12 @@ def _find_frames(data: bytes, decoders: Sequence[_Decodes], search_test: _Decode
     frame_with_added_prefix = len(data).to_bytes(_PREFIX, "big") + data
     for decodes in decoders:
         if (decodable := next(filter(decodes, prefixed_frames), None)) is not None:
-            return FoundFrames([data], problem=_prefix_problem(data, cut=len(decodable) > len(data)))
+            return FoundFrames([data], problem=_prefix_problem(data, may_be_cut=len(decodable) > len(data)))
         if len(frame_with_added_prefix) >= MIN_FRAME and decodes(frame_with_added_prefix):
             return FoundFrames([frame_with_added_prefix], missing=True)
         if decodes is decoders[0] and search_test and (after_cut := _frames_after_cut(data, search_test)) is not None:
             return after_cut
-    return FoundFrames([data], problem=_prefix_problem(data, cut=_prefix_value(data) > len(data) - _PREFIX))
+    return FoundFrames([data], problem=_prefix_problem(data, may_be_cut=_prefix_value(data) > len(data) - _PREFIX))
 
 
 def _split_frames(data: bytes, decodes: _Decodes) -> FoundFrames | None:
@@ -180,12 +180,12 @@ def _is_response_to(request: bytes, frame: bytes) -> bool:
     return frame[4:8] == request[8:12] and _reads_as_response(request, frame)
 
 
-def _prefix_problem(data: bytes, *, cut: bool) -> str:
-    """Return what is wrong with the length prefix; if `cut`, the frame may be incomplete instead."""
+def _prefix_problem(data: bytes, *, may_be_cut: bool) -> str:
+    """Return what is wrong with the length prefix; if `may_be_cut`, the frame may be incomplete instead."""
     if len(data) < _PREFIX:
         return f"a frame begins with a 4-byte length prefix, but only {len(data)} bytes were given"
     value, actual = _prefix_value(data), len(data) - _PREFIX
     return (
-        f"the length prefix is {value}, but {actual} bytes follow it; {'the frame is cut off, or ' * cut}"
+        f"the length prefix is {value}, but {actual} bytes follow it; {'the frame is may_be_cut off, or ' * may_be_cut}"
         f"the correct prefix is {actual.to_bytes(_PREFIX, 'big').hex(' ')}"
     )

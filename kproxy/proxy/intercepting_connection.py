@@ -59,7 +59,7 @@ class InterceptingConnection(RelayedConnection):
             for delivery in deliveries:
                 stream = self._tapped.streams[delivery.direction]
                 if delivery.sent is not delivery.received and delivery.received and delivery.sent:
-                    stream.replaced(delivery.sent, at)
+                    stream.send_replacement(delivery.sent, at)
                 stream.receive_data(delivery.received or delivery.sent, at)
 
     def _send_all(self, direction: Direction, deliveries: Sequence[Delivery]) -> None:

@@ -122,7 +122,7 @@ class TappedStream:
         else:
             self._send_some(chunk, ends, at_start, at)
 
-    def replaced(self, frame: bytes, at: int) -> None:
+    def send_replacement(self, frame: bytes, at: int) -> None:
         """Send the frame that the relay sent instead of the next one, unless there is no room for it."""
         self._connection.catch_up(at)
         if self._connection.announced and not self._tap.full and not self._tap.lost:

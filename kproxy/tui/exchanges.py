@@ -129,7 +129,7 @@ class ExchangeView(View):
             self.table.measure_columns()
         self.table.update()
         if not self._session.visible.is_behind:
-            self.table.aim(None)
+            self.table.move_to_row_when_loaded(None)
         self._show_details()
         return self._causes.refresh_causes()
 
@@ -218,7 +218,7 @@ class ExchangeView(View):
         visible = self._session.visible
         visible.choose(row_filter, only_findings=only_findings)
         visible.work(_SLICE_S)  # a short trace shows its matches immediately
-        self.table.aim(row)
+        self.table.move_to_row_when_loaded(row)
         self.update()
 
     def clear_filter(self) -> None:

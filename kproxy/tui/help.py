@@ -49,10 +49,10 @@ def help_text(view: View, views: Sequence[View]) -> Text:
     """Return the help for a view."""
     text = Text()
     text.append(f"{view.title}\n", "bold underline").append(f"{view.about}\n")
-    _section(text, "here", [(key_name(command), command.description) for command in view.commands()])
-    _section(text, "moving", _MOVING)
-    _section(text, "views", [(str(number), view.title) for number, view in enumerate(views, 1)])
-    _section(text, "everywhere", _EVERYWHERE)
+    _append_section(text, "here", [(key_name(command), command.description) for command in view.commands()])
+    _append_section(text, "moving", _MOVING)
+    _append_section(text, "views", [(str(number), view.title) for number, view in enumerate(views, 1)])
+    _append_section(text, "everywhere", _EVERYWHERE)
     text.append("\nfilters\n", "bold underline")
     for example in (
         "api=Fetch and latency>50ms and topic~ord",
@@ -64,7 +64,7 @@ def help_text(view: View, views: Sequence[View]) -> Text:
     return text
 
 
-def _section(text: Text, title: str, rows: Sequence[tuple[str, str]]) -> None:
+def _append_section(text: Text, title: str, rows: Sequence[tuple[str, str]]) -> None:
     text.append(f"\n{title}\n", "bold underline")
     for keys, description in rows:
         text.append(f"  {keys:<12}", "bold").append(f"{description}\n")

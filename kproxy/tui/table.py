@@ -194,7 +194,7 @@ class Table(ScrollView, can_focus=True):
         self._widths = _fit_widths(self.rows.columns, self.scrollable_content_region.width)
         self.refresh()
 
-    def aim(self, key: Hashable | None) -> None:
+    def move_to_row_when_loaded(self, key: Hashable | None) -> None:
         """Move the cursor to a row as soon as it exists, unless the user moves it first; None cancels."""
         self._aim = key
 

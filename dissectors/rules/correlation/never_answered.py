@@ -123,7 +123,7 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
                 f"{wait.text}",
                 blame="broker",
                 hint="answer every request, even with an error: clients wait until they time out and reconnect",
-                cause=_request_kind(late_requests[0]),
+                cause=_request_text(late_requests[0]),
                 request=ConcernedRequest.of(late_requests[0]),
             )
         return
@@ -148,7 +148,7 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
                 severity=Severity.WARNING if timed_out else Severity.INFO,
                 blame="broker" if timed_out else None,
                 hint=_UNKNOWN_REASON_HINT if timed_out else None,
-                cause=f"{_request_kind(request)} {timed_out}",
+                cause=f"{_request_text(request)} {timed_out}",
                 request=ConcernedRequest.of(request),
             )
         else:
@@ -156,7 +156,7 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
                 f"{text}, although the server had answered the newer {request_text(overtaking.newer)}",
                 blame="broker",
                 hint="the server must answer every request of a connection, in order; check why it skipped this one",
-                cause=_request_kind(request),
+                cause=_request_text(request),
                 request=ConcernedRequest.of(request),
             )
         return
@@ -171,10 +171,10 @@ def _skipped_problems(event: DeadlinePassed, connection: ConnectionState) -> Ite
             blame="broker",
             hint=f"find out why the server drops its response to {request.message.api} (its log, or a proxy between): "
             "it must answer every request, even with an error; until then the client waits",
-            cause=_request_kind(request),
+            cause=_request_text(request),
             request=ConcernedRequest.of(request),
         )
 
 
-def _request_kind(request: RequestReceived) -> str:
+def _request_text(request: RequestReceived) -> str:
     return f"{request.message.api} v{request.message.version}"

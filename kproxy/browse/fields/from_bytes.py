@@ -55,7 +55,7 @@ class WireFields:
         }
         body = next((node for node in tree.nodes if node.name == "body"), None)
         if body is not None and message.layout is not None:
-            self._expander.struct(body.children, message.body, embedded_locations(message.layout))
+            self._expander.expand_struct(body.children, message.body, embedded_locations(message.layout))
         self.secrets = self._expander.secrets
         if redaction.may_hold_secrets(message):
             self.secrets += redaction.redact_tree(message, tree.nodes)

@@ -21,7 +21,7 @@ _VERSION: Final = 1  # the first one with pattern types
 
 
 @check("acls/round-trip", "KIP-140", _AUTHORIZER, writes=True)
-async def round_trip(target: Target) -> None:
+async def check_round_trip(target: Target) -> None:
     """A created ACL is described with the fields that it was created with, and deleted by a filter.
 
     Provisioning tools compare the described ACLs with the wanted ones; an ACL that a filter misses stays in force.
@@ -35,7 +35,7 @@ async def round_trip(target: Target) -> None:
 
 
 @check("acls/prefixed", "KIP-290", _AUTHORIZER, writes=True)
-async def match_filter(target: Target) -> None:
+async def check_match_filter(target: Target) -> None:
     """A filter with pattern type MATCH finds the prefixed ACLs that apply to a name; LITERAL does not find them.
 
     Tools use MATCH to list who may use a topic; an ACL that they miss is access that nobody knows of.
@@ -47,7 +47,7 @@ async def match_filter(target: Target) -> None:
 
 
 @check("acls/unknown-resource-type", "KIP-140", _REQUEST)
-async def unknown_resource_type(target: Target) -> None:
+async def check_unknown_resource_type(target: Target) -> None:
     """DescribeAcls with resource type 0, UNKNOWN, closes the connection or returns an error.
 
     Clients send it for types that are newer than they are. A broker that treats it like ANY lists all ACLs.

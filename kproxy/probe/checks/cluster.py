@@ -14,7 +14,7 @@ _KAFKA_APIS = "core/src/main/scala/kafka/server/KafkaApis.scala"
 
 
 @check("cluster/brokers", "https://kafka.apache.org/protocol#protocol_partitioning")
-async def brokers(target: Target) -> None:
+async def check_brokers(target: Target) -> None:
     """Metadata lists at least one broker, each node id once, with a host and a port.
 
     Clients connect to these addresses for everything that follows.
@@ -32,7 +32,7 @@ async def brokers(target: Target) -> None:
 
 
 @check("cluster/unknown-topic", _KAFKA_APIS)
-async def unknown_topic(target: Target) -> None:
+async def check_unknown_topic(target: Target) -> None:
     """A topic that does not exist, and must not be created, returns UNKNOWN_TOPIC_OR_PARTITION.
 
     This error makes clients report a misspelt topic; any other makes them wait, or retry forever.
@@ -50,7 +50,7 @@ async def unknown_topic(target: Target) -> None:
 
 
 @check("cluster/unknown-topic-id", "KIP-516")
-async def unknown_topic_id(target: Target) -> None:
+async def check_unknown_topic_id(target: Target) -> None:
     """A topic id that does not exist returns UNKNOWN_TOPIC_ID.
 
     This tells clients that a topic was deleted.
@@ -66,7 +66,7 @@ async def unknown_topic_id(target: Target) -> None:
 
 
 @check("cluster/no-topics", "https://issues.apache.org/jira/browse/KAFKA-2120")
-async def no_topics(target: Target) -> None:
+async def check_no_topics(target: Target) -> None:
     """From version 1 on, an empty array of topics returns no topics.
 
     In version 0 it means all topics. Clients that only want the brokers rely on the difference.
@@ -78,7 +78,7 @@ async def no_topics(target: Target) -> None:
 
 
 @check("cluster/all-topics", _KAFKA_APIS, writes=True)
-async def all_topics(target: Target) -> None:
+async def check_all_topics(target: Target) -> None:
     """Null in place of the array of topics returns all topics.
 
     Consumers that subscribe to a pattern, and tools that list topics, ask this way.
@@ -90,7 +90,7 @@ async def all_topics(target: Target) -> None:
 
 
 @check("cluster/topic-id", "KIP-516", writes=True)
-async def topic_id(target: Target) -> None:
+async def check_topic_id(target: Target) -> None:
     """A topic has the same id in every response, and is found by it.
 
     Clients that know only the id, e.g. from an assignment, find the name with it.

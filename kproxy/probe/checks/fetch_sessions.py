@@ -13,7 +13,7 @@ _SOURCE = "server/src/main/java/org/apache/kafka/server/FetchSession.java"
 
 
 @check("fetch-sessions/incremental", "KIP-227", _SOURCE, writes=True)
-async def incremental_fetch(target: Target) -> None:
+async def check_incremental_fetch(target: Target) -> None:
     """Within a session, an empty Fetch continues with its partitions, and lists only those with news.
 
     Consumers of many partitions depend on it: they treat a missing partition as unchanged.
@@ -33,7 +33,7 @@ async def incremental_fetch(target: Target) -> None:
 
 
 @check("fetch-sessions/unknown", "KIP-227", _SOURCE)
-async def unknown_session(target: Target) -> None:
+async def check_unknown_session(target: Target) -> None:
     """Fetch with an unknown session id returns FETCH_SESSION_ID_NOT_FOUND.
 
     Brokers forget sessions. This error makes consumers begin a new one; any other looks like a failure.
@@ -46,7 +46,7 @@ async def unknown_session(target: Target) -> None:
 
 
 @check("fetch-sessions/wrong-epoch", "KIP-227", _SOURCE, writes=True)
-async def wrong_epoch(target: Target) -> None:
+async def check_wrong_epoch(target: Target) -> None:
     """Fetch with another epoch than the next one returns INVALID_FETCH_SESSION_EPOCH.
 
     Otherwise broker and consumer could disagree about the partitions of the session after a lost response.

@@ -13,7 +13,7 @@ _NETWORK = "clients/src/main/java/org/apache/kafka/common/network/NetworkReceive
 
 
 @check("framing/one-byte-at-a-time", _NETWORK)
-async def one_byte_at_a_time(target: Target) -> None:
+async def check_one_byte_at_a_time(target: Target) -> None:
     """A request that arrives byte by byte is answered.
 
     TCP has no message boundaries: a slow network may deliver pieces of any size.
@@ -27,7 +27,7 @@ async def one_byte_at_a_time(target: Target) -> None:
 
 
 @check("framing/split-at-every-byte", _NETWORK)
-async def split_at_every_byte(target: Target) -> None:
+async def check_split_at_every_byte(target: Target) -> None:
     """A request that arrives in two segments is answered, wherever it is split.
 
     Brokers that expect the length prefix, or the header, in one read fail only under load.
@@ -46,7 +46,7 @@ async def split_at_every_byte(target: Target) -> None:
 
 
 @check("framing/frames-in-one-segment", _NETWORK)
-async def frames_in_one_segment(target: Target) -> None:
+async def check_frames_in_one_segment(target: Target) -> None:
     """Several requests that arrive in one segment are all answered, in order.
 
     Clients send several requests without waiting; a broker that drops those after the first one never answers them.
@@ -55,7 +55,7 @@ async def frames_in_one_segment(target: Target) -> None:
 
 
 @check("framing/pipelined", "https://kafka.apache.org/protocol#protocol_network")
-async def pipelined(target: Target) -> None:
+async def check_pipelined(target: Target) -> None:
     """A hundred requests in flight are answered in the order of the requests.
 
     Clients pair each response with the oldest request. A different order breaks them even if correlation ids are right.
@@ -64,7 +64,7 @@ async def pipelined(target: Target) -> None:
 
 
 @check("framing/zero-size", _NETWORK)
-async def zero_size(target: Target) -> None:
+async def check_zero_size(target: Target) -> None:
     """A length prefix of 0 closes the connection.
 
     A broker that ignores it is out of step with the client.
@@ -73,7 +73,7 @@ async def zero_size(target: Target) -> None:
 
 
 @check("framing/negative-size", _NETWORK)
-async def negative_size(target: Target) -> None:
+async def check_negative_size(target: Target) -> None:
     """A negative length prefix closes the connection.
 
     A broker that treats it as a large number waits for bytes that never come.
@@ -82,7 +82,7 @@ async def negative_size(target: Target) -> None:
 
 
 @check("framing/huge-size", "socket.request.max.bytes")
-async def huge_size(target: Target) -> None:
+async def check_huge_size(target: Target) -> None:
     """A length prefix of 2 GiB closes the connection, instead of waiting for the bytes.
 
     A broker that waits, or allocates the memory, can be stopped by anyone who connects.
@@ -91,7 +91,7 @@ async def huge_size(target: Target) -> None:
 
 
 @check("framing/garbage", _NETWORK)
-async def garbage(target: Target) -> None:
+async def check_garbage(target: Target) -> None:
     """Bytes of another protocol close the connection, and other connections continue.
 
     Port scanners and health checks send such bytes to every port.
@@ -103,7 +103,7 @@ async def garbage(target: Target) -> None:
 
 
 @check("framing/truncated-request", "clients/src/main/java/org/apache/kafka/common/requests/RequestHeader.java")
-async def truncated_request(target: Target) -> None:
+async def check_truncated_request(target: Target) -> None:
     """A request whose length prefix is too small for its body closes the connection.
 
     Otherwise the broker reads into the next request, or waits for bytes that never come.
@@ -116,7 +116,7 @@ async def truncated_request(target: Target) -> None:
 
 
 @check("framing/half-close", "clients/src/main/java/org/apache/kafka/common/network/Selector.java")
-async def half_close(target: Target) -> None:
+async def check_half_close(target: Target) -> None:
     """A client that ends its side of an idle connection sees the broker end the other side.
 
     Otherwise, connections whose clients have gone stay open.

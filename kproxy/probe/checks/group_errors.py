@@ -47,7 +47,7 @@ class _Member:
 
 
 @check("groups/illegal-generation", _MANAGER, writes=True)
-async def illegal_generation(target: Target) -> None:
+async def check_illegal_generation(target: Target) -> None:
     """Heartbeat and SyncGroup with another generation than the group's return ILLEGAL_GENERATION.
 
     It makes a member that missed a rebalance give up its partitions and rejoin.
@@ -61,7 +61,7 @@ async def illegal_generation(target: Target) -> None:
 
 
 @check("groups/fenced-commits", _MANAGER, writes=True)
-async def fenced_commits(target: Target) -> None:
+async def check_fenced_commits(target: Target) -> None:
     """OffsetCommit of an old generation returns ILLEGAL_GENERATION, that of a stranger UNKNOWN_MEMBER_ID.
 
     Otherwise a member that was removed from the group overwrites the offsets of its successor, and records are lost.
@@ -81,7 +81,7 @@ async def fenced_commits(target: Target) -> None:
 
 
 @check("groups/fenced-instance", "KIP-345", _MANAGER, writes=True)
-async def fenced_instance(target: Target) -> None:
+async def check_fenced_instance(target: Target) -> None:
     """A second member with the same group.instance.id replaces the first, which gets FENCED_INSTANCE_ID.
 
     It makes the first consumer stop. Otherwise, two consumers with the same configuration both read its partitions.
@@ -98,7 +98,7 @@ async def fenced_instance(target: Target) -> None:
 
 
 @check("groups/other-protocol", _MANAGER, writes=True)
-async def other_protocol(target: Target) -> None:
+async def check_other_protocol(target: Target) -> None:
     """JoinGroup with another protocol type, or no common protocol, returns INCONSISTENT_GROUP_PROTOCOL.
 
     Two applications with one group id get this error, instead of assignments that they cannot read.
@@ -111,7 +111,7 @@ async def other_protocol(target: Target) -> None:
 
 
 @check("groups/session-timeout", "group.min.session.timeout.ms", _SERVICE, writes=True)
-async def session_timeout(target: Target) -> None:
+async def check_session_timeout(target: Target) -> None:
     """JoinGroup with a session timeout of 0 returns INVALID_SESSION_TIMEOUT.
 
     With such a timeout, the member would leave before its first heartbeat, and the others would rebalance each time.
@@ -124,7 +124,7 @@ async def session_timeout(target: Target) -> None:
 
 
 @check("groups/non-empty", _MANAGER, writes=True)
-async def delete_non_empty_group(target: Target) -> None:
+async def check_delete_non_empty_group(target: Target) -> None:
     """DeleteGroups of a group with members returns NON_EMPTY_GROUP, and the members stay.
 
     Otherwise a tool deletes the committed offsets of running consumers.
@@ -136,7 +136,7 @@ async def delete_non_empty_group(target: Target) -> None:
 
 
 @check("groups/delete-unknown", _MANAGER, writes=True)
-async def delete_unknown_group(target: Target) -> None:
+async def check_delete_unknown_group(target: Target) -> None:
     """DeleteGroups of an unknown group returns GROUP_ID_NOT_FOUND.
 
     Cleanup scripts ignore only this error.

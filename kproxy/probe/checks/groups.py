@@ -17,7 +17,7 @@ _MANAGER = "group-coordinator/src/main/java/org/apache/kafka/coordinator/group/G
 
 
 @check("groups/empty-group-id", _MANAGER)
-async def empty_group_id(target: Target) -> None:
+async def check_empty_group_id(target: Target) -> None:
     """JoinGroup without a group id returns INVALID_GROUP_ID.
 
     Without the error, all consumers that lack a group id share a group.
@@ -28,7 +28,7 @@ async def empty_group_id(target: Target) -> None:
 
 
 @check("groups/member-id-required", "KIP-394", writes=True)
-async def member_id_required(target: Target) -> None:
+async def check_member_id_required(target: Target) -> None:
     """From JoinGroup v4 on, a new member gets a member id with MEMBER_ID_REQUIRED, and joins with it.
 
     Otherwise, a client whose response was lost rejoins as another member, and its first membership delays the next
@@ -43,7 +43,7 @@ async def member_id_required(target: Target) -> None:
 
 
 @check("groups/unknown-member", _MANAGER, writes=True)
-async def unknown_member(target: Target) -> None:
+async def check_unknown_member(target: Target) -> None:
     """Heartbeat of an unknown member returns UNKNOWN_MEMBER_ID, which makes clients join again.
 
     With another error, a consumer that was removed from the group never returns.
@@ -57,7 +57,7 @@ async def unknown_member(target: Target) -> None:
 
 
 @check("groups/two-members", _MANAGER, writes=True)
-async def two_members(target: Target) -> None:
+async def check_two_members(target: Target) -> None:
     """Two members join, the leader's assignment reaches both, and the others rebalance when one leaves.
 
     This is how consumers share partitions.
@@ -111,7 +111,7 @@ async def two_members(target: Target) -> None:
 
 
 @check("groups/committed-offsets", _MANAGER, writes=True)
-async def committed_offsets(target: Target) -> None:
+async def check_committed_offsets(target: Target) -> None:
     """A committed offset is returned with its metadata; a partition without one returns -1.
 
     A restarted consumer continues there; an error instead of -1 makes it fail on its first start.
@@ -139,7 +139,7 @@ async def committed_offsets(target: Target) -> None:
 
 
 @check("groups/consumer-protocol", "KIP-848", writes=True)
-async def consumer_protocol(target: Target) -> None:
+async def check_consumer_protocol(target: Target) -> None:
     """With the new consumer protocol, the only member is assigned all partitions, and leaves with epoch -1.
 
     It is enabled in Kafka 4, and consumers with group.protocol=consumer use nothing else.

@@ -13,7 +13,7 @@ _LARGE_SIZE = 2 << 20  # twice the default of max.message.bytes
 
 
 @check("limits/longest-name", _TOPIC, writes=True)
-async def longest_name(target: Target) -> None:
+async def check_longest_name(target: Target) -> None:
     """A topic name of 249 characters is accepted, and one of 250 is not.
 
     Longer names would not fit into directory names.
@@ -25,7 +25,7 @@ async def longest_name(target: Target) -> None:
 
 
 @check("limits/invalid-name", _TOPIC, writes=True)
-async def invalid_name(target: Target) -> None:
+async def check_invalid_name(target: Target) -> None:
     """A topic name with other characters than letters, digits, dots, dashes and underscores is rejected.
 
     Metrics, paths and ACLs of tools rely on these characters.
@@ -35,7 +35,7 @@ async def invalid_name(target: Target) -> None:
 
 
 @check("limits/large-record", "KIP-4", "max.message.bytes", writes=True)
-async def large_record(target: Target) -> None:
+async def check_large_record(target: Target) -> None:
     """A record of 2 MiB is either stored or rejected with MESSAGE_TOO_LARGE; the connection stays open.
 
     Closing the connection instead makes producers repeat the record forever.
@@ -51,7 +51,7 @@ async def large_record(target: Target) -> None:
 
 
 @check("limits/text", _TOPIC, writes=True)
-async def unicode_ids(target: Target) -> None:
+async def check_unicode_ids(target: Target) -> None:
     """Client ids and group ids may have any character, and come back unchanged.
 
     Applications use names in any language.

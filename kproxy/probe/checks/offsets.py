@@ -23,7 +23,7 @@ _FUTURE_EPOCH: Final = 1_000_000
 
 
 @check("offsets/earliest-and-latest", "KIP-79", _LIST_OFFSETS, writes=True)
-async def earliest_and_latest(target: Target) -> None:
+async def check_earliest_and_latest(target: Target) -> None:
     """Timestamps -2 and -1 return the first offset and the end, in every version of ListOffsets from 1 on.
 
     Consumers begin at one of them, each with the version that it supports.
@@ -32,7 +32,7 @@ async def earliest_and_latest(target: Target) -> None:
 
 
 @check("offsets/max-timestamp", "KIP-734", _LIST_OFFSETS, writes=True)
-async def max_timestamp(target: Target) -> None:
+async def check_max_timestamp(target: Target) -> None:
     """From version 7 on, timestamp -3 returns the offset and the timestamp of the record with the latest timestamp.
 
     Monitoring uses it to find topics that nobody writes to.
@@ -41,7 +41,7 @@ async def max_timestamp(target: Target) -> None:
 
 
 @check("offsets/earliest-local", "KIP-405", _LIST_OFFSETS, writes=True)
-async def earliest_local(target: Target) -> None:
+async def check_earliest_local(target: Target) -> None:
     """From version 8 on, timestamp -4 returns the first offset on the broker's own disk.
 
     Without tiered storage, it is the first offset of the log.
@@ -50,7 +50,7 @@ async def earliest_local(target: Target) -> None:
 
 
 @check("offsets/latest-tiered", "KIP-1005", _LIST_OFFSETS, writes=True)
-async def latest_tiered(target: Target) -> None:
+async def check_latest_tiered(target: Target) -> None:
     """From version 9 on, timestamp -5 returns the last offset in tiered storage, or -1 without any.
 
     Tools use it to compute how much is not yet in tiered storage.
@@ -59,7 +59,7 @@ async def latest_tiered(target: Target) -> None:
 
 
 @check("offsets/special-timestamp-too-early", "KIP-734", _KAFKA_APIS, writes=True)
-async def special_timestamp_too_early(target: Target) -> None:
+async def check_special_timestamp_too_early(target: Target) -> None:
     """A special timestamp in a version before it was defined returns UNSUPPORTED_VERSION.
 
     A broker that searches for a record from that time on returns the first offset instead, which looks right.
@@ -74,7 +74,7 @@ async def special_timestamp_too_early(target: Target) -> None:
 
 
 @check("offsets/leader-epochs", "KIP-320", _PARTITION, writes=True)
-async def leader_epochs(target: Target) -> None:
+async def check_leader_epochs(target: Target) -> None:
     """Fetch and ListOffsets with a leader epoch that the broker does not know return UNKNOWN_LEADER_EPOCH.
 
     The client has newer metadata than the broker, and tries again. Without the error, a broker that is cut off from
@@ -90,7 +90,7 @@ async def leader_epochs(target: Target) -> None:
 
 
 @check("offsets/not-leader", _REPLICA_MANAGER, writes=True)
-async def not_leader(target: Target) -> None:
+async def check_not_leader(target: Target) -> None:
     """Produce, Fetch and ListOffsets return NOT_LEADER_OR_FOLLOWER at a broker that has no replica of the partition.
 
     Only this error makes clients refresh their metadata.

@@ -37,7 +37,7 @@ async def _idempotent_producer(target: Target) -> AsyncIterator[tuple[ScratchTop
 
 
 @check("producers/duplicate", "KIP-98", _STATE, writes=True)
-async def duplicate_batch(target: Target) -> None:
+async def check_duplicate_batch(target: Target) -> None:
     """A batch that an idempotent producer repeats is stored once, and returns the first offset again.
 
     Producers repeat batches whose responses were lost.
@@ -54,7 +54,7 @@ async def duplicate_batch(target: Target) -> None:
 
 
 @check("producers/out-of-order", "KIP-98", _STATE, writes=True)
-async def out_of_order_sequence(target: Target) -> None:
+async def check_out_of_order_sequence(target: Target) -> None:
     """A batch after a gap in the sequence numbers returns OUT_OF_ORDER_SEQUENCE_NUMBER.
 
     The batch before it may have been lost. Without the error, records would be missing or out of order.
@@ -66,7 +66,7 @@ async def out_of_order_sequence(target: Target) -> None:
 
 
 @check("producers/old-epoch", "KIP-98", _STATE, writes=True)
-async def old_epoch(target: Target) -> None:
+async def check_old_epoch(target: Target) -> None:
     """A batch with an older epoch than the last one is fenced.
 
     A producer that was replaced must not write after its successor.
@@ -81,7 +81,7 @@ async def old_epoch(target: Target) -> None:
 
 
 @check("producers/fenced", "KIP-98", "KIP-588", _COORDINATOR, writes=True)
-async def fenced_producer(target: Target) -> None:
+async def check_fenced_producer(target: Target) -> None:
     """The second producer with a transactional id gets a new epoch, and the first one PRODUCER_FENCED.
 
     An application that seemed dead and was replaced stops because of this error. Otherwise, both write.
@@ -100,7 +100,7 @@ async def fenced_producer(target: Target) -> None:
 
 
 @check("producers/transaction-timeout", "transaction.max.timeout.ms", _COORDINATOR, writes=True)
-async def transaction_timeout(target: Target) -> None:
+async def check_transaction_timeout(target: Target) -> None:
     """InitProducerId with a transaction timeout of 24 days returns INVALID_TRANSACTION_TIMEOUT.
 
     An open transaction blocks consumers with read_committed for that long.
@@ -116,7 +116,7 @@ async def transaction_timeout(target: Target) -> None:
 
 
 @check("producers/transactions", "KIP-98", _COORDINATOR, writes=True)
-async def transactions(target: Target) -> None:
+async def check_transactions(target: Target) -> None:
     """A read_committed Fetch has the records of committed transactions, and lists aborted ones.
 
     The response also has the aborted records, which consumers skip with the help of that list.

@@ -24,7 +24,7 @@ _REJECTED: Final = (Error.CLUSTER_AUTHORIZATION_FAILED, Error.UNSUPPORTED_VERSIO
 
 
 @check("quotas/no-throttle", "KIP-124", "KIP-219")
-async def no_throttle(target: Target) -> None:
+async def check_no_throttle(target: Target) -> None:
     """A client that has sent little gets throttle_time_ms=0 in the responses to all APIs.
 
     Clients send nothing for that time. An uninitialized field delays them without any error.
@@ -48,7 +48,7 @@ async def no_throttle(target: Target) -> None:
 
 
 @check("quotas/round-trip", "KIP-546", _CONTROLLER, writes=True)
-async def round_trip(target: Target) -> None:
+async def check_round_trip(target: Target) -> None:
     """A quota that was set for a client id is described, and no longer after it was removed.
 
     Operators and provisioning tools compare the described quotas with the wanted ones.
@@ -61,7 +61,7 @@ async def round_trip(target: Target) -> None:
 
 
 @check("quotas/validate-only", "KIP-546", _CONTROLLER, writes=True)
-async def validate_only(target: Target) -> None:
+async def check_validate_only(target: Target) -> None:
     """AlterClientQuotas rejects an unknown key with INVALID_REQUEST, and with validate_only it stores nothing.
 
     A misspelt quota that is accepted limits nobody.
@@ -75,7 +75,7 @@ async def validate_only(target: Target) -> None:
 
 
 @check("quotas/produce", "KIP-13", "KIP-219", _MANAGER, writes=True)
-async def produce(target: Target) -> None:
+async def check_produce(target: Target) -> None:
     """A producer above its quota gets the response at once, with the throttle time; other clients are not throttled.
 
     A broker that holds the response back instead makes the request time out, and the producer sends the records again.
@@ -94,7 +94,7 @@ async def produce(target: Target) -> None:
 
 
 @check("quotas/fetch", "KIP-13", "KIP-219", _MANAGER, writes=True)
-async def fetch(target: Target) -> None:
+async def check_fetch(target: Target) -> None:
     """A consumer above its quota gets the response at once, with the throttle time.
 
     A broker that holds the response back instead makes the request time out.

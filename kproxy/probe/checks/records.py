@@ -70,7 +70,7 @@ async def _round_trip(codec: str, target: Target) -> None:
 
 
 @check("records/wrong-crc", _VALIDATOR, writes=True)
-async def wrong_crc(target: Target) -> None:
+async def check_wrong_crc(target: Target) -> None:
     """A batch with a wrong CRC is rejected with CORRUPT_MESSAGE, and not stored.
 
     Otherwise, damaged records reach consumers, which get stuck at them.
@@ -84,7 +84,7 @@ async def wrong_crc(target: Target) -> None:
 
 
 @check("records/wrong-acks", "core/src/main/scala/kafka/server/ReplicaManager.scala", writes=True)
-async def wrong_acks(target: Target) -> None:
+async def check_wrong_acks(target: Target) -> None:
     """Produce with acks other than 0, 1 and -1 returns INVALID_REQUIRED_ACKS.
 
     A producer that expects it to mean something else loses records.
@@ -96,7 +96,7 @@ async def wrong_acks(target: Target) -> None:
 
 
 @check("records/unsupported-compression", "KIP-110", writes=True)
-async def unsupported_compression(target: Target) -> None:
+async def check_unsupported_compression(target: Target) -> None:
     """Produce of a zstd batch before version 7 returns UNSUPPORTED_COMPRESSION_TYPE.
 
     The old version implies that the producer, and consumers of the same release, cannot read zstd.
@@ -114,7 +114,7 @@ async def unsupported_compression(target: Target) -> None:
 
 
 @check("records/no-acks", "https://kafka.apache.org/protocol#The_Messages_Produce", writes=True)
-async def no_acks(target: Target) -> None:
+async def check_no_acks(target: Target) -> None:
     """Produce with acks=0 stores the records and gets no response.
 
     A response would be mistaken for that of the next request.
@@ -130,7 +130,7 @@ async def no_acks(target: Target) -> None:
 
 
 @check("records/unknown-topic", "core/src/main/scala/kafka/server/KafkaApis.scala")
-async def unknown_topic(target: Target) -> None:
+async def check_unknown_topic(target: Target) -> None:
     """Fetch from a topic that does not exist returns UNKNOWN_TOPIC_OR_PARTITION.
 
     It makes consumers refresh their metadata, and stop reading a deleted topic.
@@ -146,7 +146,7 @@ async def unknown_topic(target: Target) -> None:
 
 
 @check("records/offset-out-of-range", _FETCH, writes=True)
-async def offset_out_of_range(target: Target) -> None:
+async def check_offset_out_of_range(target: Target) -> None:
     """Fetch from an offset beyond the end returns OFFSET_OUT_OF_RANGE.
 
     Only this error makes consumers reset their position.
@@ -157,7 +157,7 @@ async def offset_out_of_range(target: Target) -> None:
 
 
 @check("records/max-wait", _FETCH, writes=True)
-async def max_wait(target: Target) -> None:
+async def check_max_wait(target: Target) -> None:
     """Fetch at the end of the log waits max_wait_ms, and then returns without records.
 
     A broker that returns at once makes consumers spin; one that waits longer makes them time out.
@@ -172,7 +172,7 @@ async def max_wait(target: Target) -> None:
 
 
 @check("records/min-bytes", _FETCH, writes=True)
-async def min_bytes(target: Target) -> None:
+async def check_min_bytes(target: Target) -> None:
     """Fetch with min_bytes=0 returns at once, and a waiting Fetch returns when records arrive.
 
     Clients that only check for records use 0; otherwise, records must not wait until the time has passed.
@@ -193,7 +193,7 @@ async def min_bytes(target: Target) -> None:
 
 
 @check("records/max-bytes", "KIP-74", writes=True)
-async def max_bytes(target: Target) -> None:
+async def check_max_bytes(target: Target) -> None:
     """Fetch returns the first batch even if it is larger than max_bytes.
 
     Otherwise a consumer never gets past a large record.
@@ -208,7 +208,7 @@ async def max_bytes(target: Target) -> None:
 
 
 @check("records/list-offsets", "KIP-79", "KIP-734", writes=True)
-async def list_offsets(target: Target) -> None:
+async def check_list_offsets(target: Target) -> None:
     """ListOffsets returns the earliest and latest offset, and the first offset from a timestamp on.
 
     Consumers begin there, and tools reset groups to a time.

@@ -28,7 +28,7 @@ _SOON_MS, _NOTHING_MS = 5000, 200  # how long a fetch waits for records that sho
 
 
 @check("shares/members", "KIP-932", _GROUPS, writes=True)
-async def members(target: Target) -> None:
+async def check_members(target: Target) -> None:
     """All members of a share group are assigned the only partition, and leave with epoch -1.
 
     Unlike in other groups, a partition has many members.
@@ -45,7 +45,7 @@ async def members(target: Target) -> None:
 
 
 @check("shares/fenced-members", "KIP-932", _GROUPS, writes=True)
-async def fenced_members(target: Target) -> None:
+async def check_fenced_members(target: Target) -> None:
     """Heartbeats of unknown members return UNKNOWN_MEMBER_ID, those with a wrong epoch FENCED_MEMBER_EPOCH.
 
     Either error makes consumers rejoin.
@@ -61,7 +61,7 @@ async def fenced_members(target: Target) -> None:
 
 
 @check("shares/acquire", "KIP-932", _PARTITION, writes=True)
-async def acquire(target: Target) -> None:
+async def check_acquire(target: Target) -> None:
     """A record is acquired by one member, for the first time, and by no other while that one has it.
 
     Otherwise, several members process each record.
@@ -73,7 +73,7 @@ async def acquire(target: Target) -> None:
 
 
 @check("shares/accept", "KIP-932", _PARTITION, writes=True)
-async def accept(target: Target) -> None:
+async def check_accept(target: Target) -> None:
     """An accepted record is not delivered again, even after its member has left.
 
     Otherwise records are processed twice.
@@ -82,7 +82,7 @@ async def accept(target: Target) -> None:
 
 
 @check("shares/release", "KIP-932", _PARTITION, writes=True)
-async def release(target: Target) -> None:
+async def check_release(target: Target) -> None:
     """A released record is delivered again, and the delivery count is 2.
 
     Applications count deliveries to give up on a record that they cannot process.
@@ -91,7 +91,7 @@ async def release(target: Target) -> None:
 
 
 @check("shares/reject", "KIP-932", _PARTITION, writes=True)
-async def reject(target: Target) -> None:
+async def check_reject(target: Target) -> None:
     """A rejected record is not delivered again.
 
     Otherwise a record that no application can process comes back forever.
@@ -100,7 +100,7 @@ async def reject(target: Target) -> None:
 
 
 @check("shares/some", "KIP-932", _PARTITION, writes=True)
-async def acknowledge_individually(target: Target) -> None:
+async def check_acknowledge_individually(target: Target) -> None:
     """Records of one batch are acknowledged one by one: only the released one is delivered again.
 
     Members acknowledge records, not batches.
@@ -115,7 +115,7 @@ async def acknowledge_individually(target: Target) -> None:
 
 
 @check("shares/end-of-session", "KIP-932", _SESSIONS, writes=True)
-async def end_of_session(target: Target) -> None:
+async def check_end_of_session(target: Target) -> None:
     """A member that ends its share session releases what it has acquired.
 
     Consumers end it when they close. Without the release, others wait until the lock times out, 30 s by default.
@@ -128,7 +128,7 @@ async def end_of_session(target: Target) -> None:
 
 
 @check("shares/not-acquired", "KIP-932", _PARTITION, writes=True)
-async def acknowledge_without_acquiring(target: Target) -> None:
+async def check_acknowledge_without_acquiring(target: Target) -> None:
     """Acknowledging a record that the member has not acquired returns INVALID_RECORD_STATE.
 
     This tells a member that was too slow that another one may also have processed the record.
@@ -142,7 +142,7 @@ async def acknowledge_without_acquiring(target: Target) -> None:
 
 
 @check("shares/session-epochs", "KIP-932", _SESSIONS, writes=True)
-async def session_epochs(target: Target) -> None:
+async def check_session_epochs(target: Target) -> None:
     """A wrong session epoch returns INVALID_SHARE_SESSION_EPOCH, and an unknown session SHARE_SESSION_NOT_FOUND.
 
     Either error makes consumers begin a new session.
@@ -158,7 +158,7 @@ async def session_epochs(target: Target) -> None:
 
 
 @check("shares/first-acknowledge", "KIP-932", _SESSIONS, writes=True)
-async def first_acknowledge(target: Target) -> None:
+async def check_first_acknowledge(target: Target) -> None:
     """ShareAcknowledge with epoch 0 returns INVALID_SHARE_SESSION_EPOCH: only ShareFetch begins a session.
 
     This tells a member whose session is lost that its acknowledgements have no effect.

@@ -18,7 +18,7 @@ _CONTROLLER = "core/src/main/scala/kafka/server/ControllerApis.scala"
 
 
 @check("topic-ids/metadata", "KIP-516", writes=True)
-async def metadata(target: Target) -> None:
+async def check_metadata(target: Target) -> None:
     """Metadata returns the same topic id from version 10 on.
 
     Clients compare it with the id that they know, to notice that a topic was deleted and created again. A zero id means
@@ -34,7 +34,7 @@ async def metadata(target: Target) -> None:
 
 
 @check("topic-ids/fetch", "KIP-516", _KAFKA_APIS, writes=True)
-async def fetch(target: Target) -> None:
+async def check_fetch(target: Target) -> None:
     """From version 13 on, Fetch reads a topic by its id, and the response has that id.
 
     From that version on, a Fetch has no topic names that consumers could fall back to.
@@ -51,7 +51,7 @@ async def fetch(target: Target) -> None:
 
 
 @check("topic-ids/fetch-unknown", "KIP-516", _KAFKA_APIS, writes=True)
-async def fetch_unknown(target: Target) -> None:
+async def check_fetch_unknown(target: Target) -> None:
     """Fetch of an unknown topic id returns UNKNOWN_TOPIC_ID.
 
     This error makes consumers refresh their metadata, and continue with the new id.
@@ -64,7 +64,7 @@ async def fetch_unknown(target: Target) -> None:
 
 
 @check("topic-ids/produce", "KIP-516", _KAFKA_APIS, writes=True)
-async def produce(target: Target) -> None:
+async def check_produce(target: Target) -> None:
     """From version 13 on, Produce names a topic by its id; an unknown id returns UNKNOWN_TOPIC_ID.
 
     This error makes producers refresh their metadata instead of writing to a topic that replaced theirs.
@@ -81,7 +81,7 @@ async def produce(target: Target) -> None:
 
 
 @check("topic-ids/delete", "KIP-516", _CONTROLLER, writes=True)
-async def delete(target: Target) -> None:
+async def check_delete(target: Target) -> None:
     """DeleteTopics deletes a topic by its id from version 6 on; an unknown id returns UNKNOWN_TOPIC_ID.
 
     A tool that uses the id never deletes a newer topic with the same name.
@@ -101,7 +101,7 @@ async def delete(target: Target) -> None:
 
 
 @check("topic-ids/recreated", "KIP-516", writes=True)
-async def recreated_topic(target: Target) -> None:
+async def check_recreated_topic(target: Target) -> None:
     """A topic that is deleted and created again has a new id, and the old one returns UNKNOWN_TOPIC_ID.
 
     If the id stayed the same, consumers would read the new topic at the offsets of the old one.

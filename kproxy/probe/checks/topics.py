@@ -12,7 +12,7 @@ _TOO_MANY = 10_000  # replicas, more than any cluster has brokers
 
 
 @check("topics/exists", _CONTROL, writes=True)
-async def existing_topic(target: Target) -> None:
+async def check_existing_topic(target: Target) -> None:
     """CreateTopics with the name of an existing topic returns TOPIC_ALREADY_EXISTS.
 
     Many applications create their topics whenever they start, and ignore only this error.
@@ -23,7 +23,7 @@ async def existing_topic(target: Target) -> None:
 
 
 @check("topics/partitions", _CONTROL, writes=True)
-async def zero_partitions(target: Target) -> None:
+async def check_zero_partitions(target: Target) -> None:
     """CreateTopics with 0 partitions returns INVALID_PARTITIONS.
 
     A topic without partitions can be neither written nor read, and clients wait for its leader.
@@ -34,7 +34,7 @@ async def zero_partitions(target: Target) -> None:
 
 
 @check("topics/replication-factor", _CONTROL, writes=True)
-async def replication_factor(target: Target) -> None:
+async def check_replication_factor(target: Target) -> None:
     """CreateTopics with a replication factor of 0, or above the number of brokers, returns INVALID_REPLICATION_FACTOR.
 
     This error makes tools that create topics with a factor of 3 try a smaller one.
@@ -46,7 +46,7 @@ async def replication_factor(target: Target) -> None:
 
 
 @check("topics/validate-only", "KIP-4", writes=True)
-async def validate_only(target: Target) -> None:
+async def check_validate_only(target: Target) -> None:
     """CreateTopics with validate_only creates nothing.
 
     Tools use it for dry runs, and before they ask for confirmation.
@@ -64,7 +64,7 @@ async def validate_only(target: Target) -> None:
 
 
 @check("topics/more-partitions", "KIP-195", _CONTROL, writes=True)
-async def add_partitions(target: Target) -> None:
+async def check_add_partitions(target: Target) -> None:
     """CreatePartitions adds partitions; a number that is not larger returns INVALID_PARTITIONS.
 
     Tools that raise the number to a given one whenever they run treat the error as success.
@@ -80,7 +80,7 @@ async def add_partitions(target: Target) -> None:
 
 
 @check("topics/delete-unknown", _CONTROL, writes=True)
-async def delete_unknown_topic(target: Target) -> None:
+async def check_delete_unknown_topic(target: Target) -> None:
     """DeleteTopics of a name that does not exist returns UNKNOWN_TOPIC_OR_PARTITION.
 
     Cleanup scripts ignore only this error.

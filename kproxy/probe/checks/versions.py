@@ -15,7 +15,7 @@ _FIRST_VERSION_WITH_LIST = 3  # brokers with ApiVersions v3 list their versions 
 
 
 @check("versions/future-api-versions", "KIP-511", "core/src/main/scala/kafka/server/KafkaApis.scala")
-async def future_api_versions(target: Target) -> None:
+async def check_future_api_versions(target: Target) -> None:
     """A version of ApiVersions that is too new returns version 0 with UNSUPPORTED_VERSION.
 
     New clients begin with their newest version. A broker that closes the connection instead makes them fail, or
@@ -35,7 +35,7 @@ async def future_api_versions(target: Target) -> None:
 
 
 @check("versions/ranges", "https://kafka.apache.org/protocol")
-async def ranges(target: Target) -> None:
+async def check_ranges(target: Target) -> None:
     """Every API is listed once, with a range that is not empty, and ApiVersions is among them.
 
     Clients choose their versions from this list.
@@ -54,7 +54,7 @@ async def ranges(target: Target) -> None:
 
 
 @check("versions/same-in-every-version", "KIP-35")
-async def same_in_every_version(target: Target) -> None:
+async def check_same_in_every_version(target: Target) -> None:
     """All versions of ApiVersions list the same ranges.
 
     A gateway that answers an old version from a fixed table promises what it does not serve.
@@ -73,7 +73,7 @@ async def same_in_every_version(target: Target) -> None:
 
 
 @check("versions/above-the-range", "clients/src/main/java/org/apache/kafka/common/requests/RequestContext.java")
-async def above_the_range(target: Target) -> None:
+async def check_above_the_range(target: Target) -> None:
     """A version above the advertised range is refused: the connection is closed, or the response is an error.
 
     A broker that reads it as another version answers with a layout that the client does not expect.
@@ -85,7 +85,7 @@ async def above_the_range(target: Target) -> None:
 
 
 @check("versions/unknown-api", "clients/src/main/java/org/apache/kafka/common/requests/RequestHeader.java")
-async def unknown_api(target: Target) -> None:
+async def check_unknown_api(target: Target) -> None:
     """An unknown API key is refused.
 
     If it makes the broker fail, anyone who connects can stop the broker.
