@@ -186,6 +186,6 @@ def _prefix_problem(data: bytes, *, may_be_cut: bool) -> str:
         return f"a frame begins with a 4-byte length prefix, but only {len(data)} bytes were given"
     value, actual = _prefix_value(data), len(data) - _PREFIX
     return (
-        f"the length prefix is {value}, but {actual} bytes follow it; {'the frame is may_be_cut off, or ' * may_be_cut}"
+        f"the length prefix is {value}, but {actual} bytes follow it; {'the frame is cut off, or ' * may_be_cut}"
         f"the correct prefix is {actual.to_bytes(_PREFIX, 'big').hex(' ')}"
     )
