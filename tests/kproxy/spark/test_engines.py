@@ -195,7 +195,7 @@ def test_out_of_memory_error_suggests_spark_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     sample_fleet.write(tmp_path, _LINES)
-    monkeypatch.setattr("kproxy.cli.analyze.session.memory", lambda: 1_000_000)
+    monkeypatch.setattr("kproxy.cli.analyze.session.memory_limit", lambda: 1_000_000)
     capfd.readouterr()
     assert main(["analyze", "--engine", "embedded", "--job", "slow-exchanges", str(tmp_path)]) == 2
     err = capfd.readouterr().err
