@@ -146,11 +146,12 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
         if not results:
             names = _entry_labels(message.api, requested)
             names_text = f" ({_names_text(names)})" if names else ""
+            entries_text = "1 entry" if len(requested) == 1 else f"{len(requested)} entries"
             yield Problem(
-                f"{message.api} requested {len(requested)} of {request_field}{names_text}, but the response has an "
+                f"{message.api} requested {entries_text} of {request_field}{names_text}, but the response has an "
                 f"empty list of {response_field}, without an error",
                 hint=_hint(message.api, message.version),
-                expected=f"{len(requested)} entries",
+                expected=entries_text,
                 got="none",
                 **locate(message, response_field),
             )

@@ -15,6 +15,9 @@ from kproxy.filters import Filter
 #: How many times longer the pause after a sort is than the sort itself.
 _PAUSE_FACTOR = 20
 
+#: The sort key of rows without a latency when the fastest come first.
+_MAX_LATENCY = 1 << 62
+
 
 class Order(StrEnum):
     """Sort orders; highest value first, except `TIME`."""
@@ -180,7 +183,9 @@ class VisibleRows:
 
     def _latency(self, entry: int) -> int:
         latency = self._index.latency_or_wait(self._index.first + entry, self._index.latest_at)
-        return -1 if latency is None else latency
+        if latency is None:  # shown last
+            return _MAX_LATENCY if self.reverse else -1
+        return latency
 
     def _is_match(self, row: int) -> bool:
         if self.only_findings and not self._index.severity[row - self._index.first]:

@@ -27,11 +27,12 @@ _COLUMNS = (
     OverviewColumn("p99", ColumnKind.DURATION),
     OverviewColumn("max", ColumnKind.DURATION),
     OverviewColumn("waiting", ColumnKind.COUNT, "warning"),
-    OverviewColumn("never answered", ColumnKind.COUNT, "error"),
+    OverviewColumn("no response", ColumnKind.COUNT, "error"),
     OverviewColumn("errors", ColumnKind.COUNT, "error"),
     OverviewColumn("in", ColumnKind.BYTES),
     OverviewColumn("out", ColumnKind.BYTES),
     OverviewColumn("findings", ColumnKind.FINDINGS),
+    OverviewColumn("which errors", style="error"),
 )
 
 
@@ -61,8 +62,9 @@ def _row(item: ApiUsage, *, live: bool) -> OverviewRow:
         item.request_bytes,
         item.response_bytes,
         severities(item.findings),
+        names_and_counts(item.errors),
     ]
-    facts = [("errors", names_and_counts(item.errors))]
+    facts: list[tuple[str, str]] = []
     for version in item.versions:
         text = f"{version.requests:,} requests, p50 {duration(version.p50_us)}, p99 {duration(version.p99_us)}"
         if version.errors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kproxy.browse.facts import clients as facts
 from kproxy.browse.facts.texts import software
 from kproxy.browse.overviews.clients import Client
+from kproxy.browse.overviews.kafka4 import Kafka4Verdict
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.browse.tables.table import (
@@ -56,7 +57,7 @@ def _row(session: BrowseSession, item: Client) -> OverviewRow:
         item.refusals,
         severities(item.findings),
         item.verdict.value,
-        item.reason,
+        "" if item.verdict is Kafka4Verdict.WORKS else item.reason,
     ]
     filter_text = f"client_id={quoted(item.client_id)}" if item.client_id else None
     marks = [("first", item.first_row), ("last", item.last_row)]

@@ -51,8 +51,8 @@ _LAG_POSITION = 8
 def groups(session: BrowseSession, view: SessionView) -> OverviewTable:
     """Return the table of the groups that assign partitions to members."""
     about = (
-        "Consumer groups: members, generations, and why a group makes no progress. Lag is in records, as Fetch"
-        " responses show it; most lag is the highest in one topic."
+        "Consumer groups: members, generations, and why a group makes no progress. Lag is the records that"
+        " Fetch responses leave to read; most lag is the highest in one topic."
     )
     return _table("Groups", about, session, view, is_share=False)
 

@@ -36,6 +36,8 @@ With Spark, any path that it reads works. Traces are converted to Parquet before
 cluster, convert them once with "kproxy analyze convert".
 """
 _CONVERT = "convert"
+_MAX_COUNT = 999_999_999
+_MAX_DAYS = 9_999
 _STORED = ("parquet", "delta", "iceberg")
 
 
@@ -110,14 +112,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
 
 
-def _count(text: str) -> int:
-    if (count := int(text)) < 1:
-        raise argparse.ArgumentTypeError("use 1 or more")
-    return count
+def _count(text: str, maximum: int = _MAX_COUNT) -> int:
+    if not text.isascii() or not text.isdecimal() or not text.strip("0"):
+        raise argparse.ArgumentTypeError(f"invalid number {text!r}: use 1 or more")
+    if len(text) > len(str(maximum)):
+        raise argparse.ArgumentTypeError(f"use at most {maximum}")
+    return int(text)
 
 
 def _days(text: str) -> timedelta:
-    return timedelta(days=_count(text.removesuffix("d")))
+    return timedelta(days=_count(text.removesuffix("d"), _MAX_DAYS))
 
 
 def _time_zone(text: str) -> str:

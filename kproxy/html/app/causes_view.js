@@ -16,7 +16,12 @@ export class CausesView {
     this.app.setStatus(counts.join(", "), this);
     const roots = causes.filter(({ follows }) => !follows);
     const nothing = el("p", "none", state.filter ? `Nothing wrong was found in what matches ${state.filter}.` : "Nothing wrong was found.");
-    this.box.replaceChildren(el("h2", "", causes.length ? `What is wrong: ${counts.join(", ")}` : "What is wrong"), causes.length ? el("ol", "", ...causes.map((cause) => this.cause(cause, roots))) : nothing);
+    this.box.replaceChildren(el("h2", "", causes.length ? `What is wrong: ${counts.join(", ")}` : "What is wrong"), causes.length ? el("ol", "", ...causes.map((cause) => this.cause(cause, roots))) : nothing, state.filter ? null : this.refusals());
+  }
+  /** Returns a note about responses with an error, which are often part of ordinary work and then no cause. */
+  refusals() {
+    const { refused } = this.app.source.state;
+    return refused ? el("p", "dim", `${pluralize(refused, "response")} with an error: `, anchor("", toHash({ view: "apis", sort: "-errors" }), "which, by API"), ", ", anchor("", toHash({ view: "frames", filter: "error!=0 and not finding" }), "those without a finding"), ".") : null;
   }
   cause(cause) {
     const framesHash = (text) => toHash({ view: "frames", filter: text });

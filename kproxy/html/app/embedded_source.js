@@ -68,7 +68,10 @@ export class EmbeddedSource {
     const name = (sort || "time").replace(/^-/, ""), key = SORT_KEYS[name], sign = (sort || "").startsWith("-") ? -1 : 1;
     if (key) {
       const down = typeof key(this.rows[0] || []) === "number" ? -1 : 1;
+      // rows without a latency are shown last in both orders
+      const last = (number) => name === "latency" && this.rows[number][LATENCY] === null ? 1 : 0;
       numbers.sort((a, b) => {
+        if (last(a) !== last(b)) return last(a) - last(b);
         const [left, right] = [key(this.rows[a]), key(this.rows[b])];
         return sign * down * (left < right ? -1 : left > right ? 1 : 0) || a - b;
       });

@@ -5,7 +5,9 @@ import { buildLadder, isLongPoll } from "./ladder_events.js";
 import { toHash } from "./router.js";
 import { API, KIND, LATENCY, NUMBER, SERVER, STATE, TIME, UNANSWERED, VERSION, WAITING, WHAT, WRONG } from "./rows.js";
 
-const MAX_ROWS = 120, MAX_SLOWEST = 100, SLOT = 26, PAUSE = 18, CHARACTER = 7.3, MIN_GAP = 160, BAR = 7;
+const MAX_ROWS = 120, MAX_SLOWEST = 100, SLOT = 26, PAUSE = 18, CHARACTER = 7.3, BAR = 7;
+/** The usual distance of two lanes, and the smallest, with which more lanes fit into the window. */
+const GAP = 160, MIN_GAP = 84;
 const faultText = (row) => row[WRONG].map(([text]) => text).join(", ");
 const isFault = (row) => row[STATE] === UNANSWERED || row[WRONG].some(([, style]) => style === "error");
 const truncate = (text, width) => { const maxLength = Math.max(3, Math.floor(width / CHARACTER)); return text.length > maxLength ? `${text.slice(0, maxLength - 1)}…` : text; };
@@ -27,7 +29,7 @@ export class LadderView {
     if (queryKey !== this.queryKey) {
       const query = await source.query({ text: state.filter, only: state.only, sort: "time" });
       if (turn !== this.turn) return;
-      [this.query, this.queryKey, this.longest, this.isLongestKnown] = [query, queryKey, null, false];
+      [this.query, this.queryKey, this.longest, this.isLongestKnown] = [query, queryKey, [], false];
     }
     let start = Number(state.start);
     if (!(start >= 0)) start = state.row === undefined ? 0 : Math.max(0, await this.query.position(state.row) - 20);
@@ -38,14 +40,14 @@ export class LadderView {
     if (!previous || previous.filter !== state.filter || previous.start !== state.start) this.scrolling.scrollTop = 0;
     this.drawing.querySelector(".chosen")?.scrollIntoView({ block: "center" });
   }
-  /** Finds the longest wait in all rows, not only in those shown; long polls count only if there are no other requests. */
+  /** Finds the longest wait in all rows, not only in those shown: of all requests, and of those other than long polls. */
   async findLongest({ filter, only }, turn) {
     const query = await this.app.source.query({ text: filter, only, sort: "latency" }), rows = [];
     for (let position = 0; position < Math.min(MAX_SLOWEST, query.count); position++) rows.push(await query.rowAt(position));
     if (turn !== this.turn) return;
     this.isLongestKnown = !query.busy;
     const waits = rows.filter((row) => row && !row[KIND] && row[LATENCY] !== null);
-    this.longest = waits.find((row) => !isLongPoll(row[API])) || waits[0];
+    this.longest = [waits.find((row) => !isLongPoll(row[API])), waits[0]].filter((row, index, list) => row && list.indexOf(row) === index);
     this.describe();
   }
   async load(start, turn = this.turn) {
@@ -71,7 +73,8 @@ export class LadderView {
     const parts = [`Who sent what to whom. ${count ? `Rows ${(this.start + 1).toLocaleString("en")} to ${end.toLocaleString("en")} of ${count.toLocaleString("en")}.` : ""} `];
     if (this.start > 0) parts.push(button("page", "‹ earlier", goTo(Math.max(0, this.start - MAX_ROWS))), " ");
     if (end < count) parts.push(button("page", "later ›", goTo(this.start + MAX_ROWS)), " ");
-    if (this.longest) parts.push(this.isLongestKnown ? "Longest wait: " : "Longest wait so far: ", anchor("longest", toHash({ view: "ladder", filter, only: this.app.state.only, row: this.longest[NUMBER] }), `${this.longest[API]}, ${formatDuration(this.longest[LATENCY])}${isLongPoll(this.longest[API]) ? ", which may wait" : ""}`), ". ");
+    const longest = this.longest.flatMap((row, index) => [index ? "; " : this.isLongestKnown ? "Longest wait: " : "Longest wait so far: ", anchor("longest", toHash({ view: "ladder", filter, only: this.app.state.only, row: row[NUMBER] }), `${row[API]}, ${formatDuration(row[LATENCY])}${isLongPoll(row[API]) ? ", which may wait" : ""}`)]);
+    if (longest.length) parts.push(...longest, ". ");
     if (!filter) parts.push("Of one ", ...["connections", "clients", "groups"].flatMap((view, index) => [index ? ", " : "", anchor("", toHash({ view }), view.slice(0, -1))]), ": choose it there, then “its ladder”.");
     this.about.replaceChildren(...parts);
   }
@@ -84,7 +87,8 @@ export class LadderView {
     }
     const { clients, servers, endpoints: endpointsOf, events } = buildLadder(this.rows, this.app.source.state.last), lanes = clients.length + servers.length;
     const isNarrow = availableWidth < 620, gutter = isNarrow ? 62 : 108, side = isNarrow ? 26 : 90;
-    const width = Math.max(availableWidth - 4, gutter + 2 * side + (lanes - 1) * (isNarrow ? 150 : MIN_GAP)), gap = (width - gutter - 2 * side) / Math.max(1, lanes - 1);
+    const widthWith = (laneGap) => gutter + 2 * side + (lanes - 1) * laneGap, minGap = isNarrow ? 150 : widthWith(GAP) <= availableWidth ? GAP : MIN_GAP;
+    const width = Math.max(availableWidth - 4, widthWith(minGap)), gap = (width - gutter - 2 * side) / Math.max(1, lanes - 1);
     const laneX = (list, name, firstLane) => gutter + side + (list.indexOf(name) + firstLane) * gap;
     const laneEnds = (row) => { const [client, server] = endpointsOf(row); return [laneX(clients, client, 0), laneX(servers, server, clients.length)]; };
     let y = 14;
@@ -133,7 +137,7 @@ export class LadderView {
     return this.link(row, "bar-link", shape("rect", { class: `bar ${name}`, x: x + depth * (BAR + 2), y: from, width: BAR, height: Math.max(2, to - from) }, shape("title", {}, this.sentence(row))));
   }
   sentence(row) {
-    const wait = row[STATE] === WAITING ? `waits for ${formatDuration(row[LATENCY])}` : row[STATE] === UNANSWERED ? "never answered" : row[LATENCY] === null ? "" : `${formatDuration(row[LATENCY])}${isLongPoll(row[API]) ? " (may wait)" : ""}`;
+    const wait = row[STATE] === WAITING ? `waits for ${formatDuration(row[LATENCY])}` : row[STATE] === UNANSWERED ? "no response" : row[LATENCY] === null ? "" : `${formatDuration(row[LATENCY])}${isLongPoll(row[API]) ? " (may wait)" : ""}`;
     return [`${row[API] || row[KIND]} ${row[VERSION]}`.trim(), row[WHAT], wait, faultText(row), formatFullTime(row[TIME])].filter(Boolean).join(", ");
   }
   link(row, className, ...children) {

@@ -61,7 +61,7 @@ export class OverTimeView {
     const sections = [el("h2", "", "Latency of ", this.apiSelect, el("span", "dim", " stronger colour: more responses; lines: median and, dashed, p99"))];
     if (data.heat.length) sections.push(heatMap(data, pixels, key || "", (from, to, low, high) => this.frames(from, to, ...terms(low, high)), (href) => { location.hash = href; }), this.highestLatency());
     else sections.push(el("p", "none", "No response with a known latency."));
-    const rows = [["Errors", errors, "errors", "error"], ["No response yet, or never", unanswered, "unanswered", "kind=request"]].filter(([, values]) => values.some(Boolean));
+    const rows = [["Errors", errors, "errors", "error"], ["No response", unanswered, "unanswered", "kind=request"]].filter(([, values]) => values.some(Boolean));
     for (const [title, values, name, term] of rows) {
       sections.push(el("h2", "", title, el("span", "dim", ` ${values.reduce((a, b) => a + b, 0).toLocaleString("en")}`)), bars(data, values, { max: Math.max(...values), pixels, className: name, label: `${title} over time`, hasTimes: true, hrefOf: (part) => this.frames(part, part + 1, term), format: (value) => value.toLocaleString("en") }));
     }

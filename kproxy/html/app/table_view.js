@@ -110,7 +110,7 @@ export class TableView {
     const values = this.data.columns.map(([title, kind], index) => [title, kind === "time" && row.values[index] ? formatFullTime(row.values[index]) : FORMATS[kind](row.values[index])])
       .filter(([title, content], index) => content && content.length !== 0 && row.values[index] !== 0 && !row.facts.some(([label]) => label === title));
     this.side.replaceChildren(el("div", "head", el("h2", "", row.key), button("close", "close", () => this.app.go({ key: undefined }))), el("p", "links", frames, "  ", records, "  ", ladder),
-      el("dl", "", ...row.facts.flatMap(([label, text]) => [el("dt", "", label), el("dd", "", text)]), ...values.flatMap(([label, content]) => [el("dt", "", label), el("dd", "", content)])),
+      el("dl", "", ...[...values, ...row.facts].flatMap(([label, content]) => [el("dt", "", label), el("dd", "", content)])),
       marks.length ? el("h3", "", "frames") : null, el("ul", "", ...marks));
   }
   sort(name, kind) {

@@ -125,8 +125,8 @@ def test_missing_entry_of_a_response_is_named() -> None:
     request = '> OffsetFetch v1 {"group_id": "g", "topics": [{"name": "orders", "partition_indexes": [0, 1]}]}\n'
     [finding] = findings(request + '< {"topics": []}\n', "S045")
     assert finding.message == (
-        "OffsetFetch requested 1 of topics (orders[0,1]), but the response has an empty list of topics, without an "
-        "error"
+        "OffsetFetch requested 1 entry of topics (orders[0,1]), but the response has an empty list of topics, without "
+        "an error"
     )
     assert finding.hint is not None
     assert "OffsetFetch v1 has no field for an error of the group" in finding.hint
@@ -156,7 +156,7 @@ def test_produce_or_fetch_without_results_is_reported() -> None:
     produce = '> Produce v9 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{}]}]}\n'
     [finding] = findings(produce + '< {"responses": []}\n', "S045")
     assert finding.message.startswith(
-        "Produce requested 1 of topic_data (t), but the response has an empty list of res"
+        "Produce requested 1 entry of topic_data (t), but the response has an empty list of res"
     )
     assert not findings(produce + '< {"responses": [{"name": "t", "partition_responses": [{}]}]}\n', "S045")
     assert findings(f'> Fetch v11 {FULL_FETCH}\n< {{"responses": []}}\n', "S045")

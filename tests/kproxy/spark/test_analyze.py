@@ -255,6 +255,9 @@ def test_help_lists_every_job(capsys: pytest.CaptureFixture[str]) -> None:
     for args, help_text in (
         (["--help"], "examples:"),
         (["x", "--rows", "0"], "use 1 or more"),
+        (["x", "--rows", "many"], "argument --rows: invalid number 'many': use 1 or more"),
+        (["x", "--rows", "9" * 30], "argument --rows: use at most 999999999"),
+        (["x", "--history", "99999d"], "argument --history: use at most 9999"),
         (["x", "--job", "y"], "'y'"),
         (["x", "--sample", "10"], "use a share of the connections, e.g. 0.1"),
         (["x", "--sample", "nothing"], "use a share of the connections, e.g. 0.1"),

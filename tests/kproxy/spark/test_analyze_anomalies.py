@@ -67,6 +67,11 @@ def test_history_is_used_for_comparison_only(run: Run, tmp_path: Path) -> None:
     assert timestamp_text(BEGIN + 3 * DAY) in unusual_hours
 
 
+def test_history_before_the_epoch_is_empty(run: Run, tmp_path: Path) -> None:
+    trace = write(tmp_path / "x.jsonl", trace_bytes(*requests_in_hour(datetime(2026, 10, 24, tzinfo=UTC), 20)))
+    assert run(trace, "--job", "anomalies", "--since", "0005-01-01", "--history", "9999") == []
+
+
 def test_time_zone_changes_the_compared_hours(run: Run, tmp_path: Path) -> None:
     """Clocks in New York were set back on November 1, so the busy hour is 14:00 UTC before and 15:00 UTC after."""
     zone = ZoneInfo("America/New_York")

@@ -83,6 +83,13 @@ def test_sort_order_can_be_reversed() -> None:
     assert visible_rows(session) == [3, 2, 1, 0]
 
 
+@pytest.mark.parametrize(("reverse", "expected"), [(False, [1, 0, 2]), (True, [0, 1, 2])])
+def test_row_without_a_latency_is_last_in_both_orders(reverse: bool, expected: list[int]) -> None:
+    session = session_of([*exchanges(5, 600), request(7, acks=0)])
+    session.visible.sort(Order.LATENCY, reverse=reverse)
+    assert visible_rows(session) == expected
+
+
 def test_rows_added_later_are_inserted_in_sort_order() -> None:
     session = session_of(exchanges(5, 600))
     session.visible.sort(Order.LATENCY)
