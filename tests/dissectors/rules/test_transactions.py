@@ -1,4 +1,4 @@
-"""T001 to T007: cases that the stories on their pages do not show."""
+"""T001 to T008: cases that the stories on their pages do not show."""
 
 from __future__ import annotations
 
@@ -421,3 +421,44 @@ def test_first_batch_of_a_partition_may_be_hanging() -> None:
     before_produce, _, from_produce = story.partition("2> Produce v7")
     [finding] = findings(before_produce + "2> EndTxn" + from_produce.partition("2> EndTxn")[2], "T001")
     assert "a hanging transaction" in finding.message
+
+
+COMMIT_OFFSETS = """
+2> as pay AddOffsetsToTxn v1 {"transactional_id": "pay-1", "producer_id": 9001, "producer_epoch": 0, "group_id": "g"}
+2< {}
+2> as pay TxnOffsetCommit v2 {"transactional_id": "pay-1", "group_id": "g", "producer_id": 9001, "producer_epoch": 0,
+   "topics": [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 5}]}]}
+2< {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+"""
+ABORT = COMMIT.replace("true", "false")
+
+
+def fetch_offsets(group: str = "g", *, error: int = 88) -> str:
+    return f"""
+> OffsetFetch v8 {{"groups": [{{"group_id": "{group}", "topics": [{{"name": "t", "partition_indexes": [0]}}]}}],
+  "require_stable": true}}
+< {{"groups": [{{"group_id": "{group}", "topics": [{{"name": "t", "partitions": [{{"error_code": {error}}}]}}]}}]}}
+"""
+
+
+@pytest.mark.parametrize(("end", "outcome"), [(COMMIT, "committed"), (ABORT, "aborted"), (INIT, "aborted")])
+def test_offsets_that_stay_unstable_are_blamed_on_the_broker(end: str, outcome: str) -> None:
+    [finding] = findings(f"{INIT}{COMMIT_OFFSETS}{end}+6s\n{fetch_offsets()}", "T008")
+    assert finding.message == (
+        "offsets of group 'g' are unstable (UNSTABLE_OFFSET_COMMIT), but no observed transaction with its offsets is"
+        f" open: the latest, of transactional id 'pay-1' (producer 9001, epoch 0), was {outcome} 6 s ago"
+    )
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        f"{INIT}{COMMIT_OFFSETS}{COMMIT}+4s\n{fetch_offsets()}",
+        f"{INIT}{COMMIT_OFFSETS}{COMMIT}{COMMIT_OFFSETS}+6s\n{fetch_offsets()}",
+        f"{INIT}{COMMIT_OFFSETS}{COMMIT}+6s\n{fetch_offsets('other')}",
+        f"{INIT}{COMMIT_OFFSETS}{COMMIT}+6s\n{fetch_offsets(error=16)}",
+        f"{INIT}{COMMIT_OFFSETS}{COMMIT}2 lose > 100\n+6s\n{fetch_offsets()}",  # perhaps another transaction
+    ],
+)
+def test_offsets_that_may_be_unstable_are_not_reported(story: str) -> None:
+    assert findings(story, "T008") == []
