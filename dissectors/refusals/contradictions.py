@@ -1,11 +1,11 @@
-"""Errors that contradict the request or the response itself, so that the broker is wrong, whatever the tables say."""
+"""Errors that the request or the response explains better than the tables: most contradict it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from dissectors.refusals.judgement import ErrorJudgement, final_error, transient_error
+from dissectors.refusals.judgement import ErrorJudgement, Harm, final_error, transient_error
 from dissectors.schemas.codes import Error
 
 #: Takes the request, and the struct of the response with the error.
@@ -84,6 +84,13 @@ _CONTRADICTIONS: Final = (
         lambda request, _: all(topic.get("replication_factor") == 1 and not topic.get("assignments")
                                for topic in request.get("topics") or ()),
         _final_error("a replication factor of 1 needs only one broker", "it must accept 1; or no broker is registered"),
+    ),
+    _Contradiction(
+        ("ConsumerGroupHeartbeat", "ShareGroupHeartbeat"), Error.GROUP_ID_NOT_FOUND,
+        lambda request, _: request.get("member_epoch", 0) > 0,
+        final_error("the coordinator no longer has the group of this member: it was deleted, or has expired",
+                    "fix the client: no heartbeat with this member_epoch can succeed, so it must rejoin with "
+                    "member_epoch 0, or fail", fields=("member_epoch",), harm=Harm.DATA),
     ),
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Errors that the request, its version or the response contradicts: they are blamed on the broker."""
+"""Errors that the request, its version or the response explains: most contradict it, so the broker is to blame."""
 
 from __future__ import annotations
 
@@ -38,3 +38,16 @@ def test_refusal_of_a_supported_codec_is_blamed_on_the_broker() -> None:
     [finding] = error_findings(fetch.format(11) + response)
     assert (finding.code, finding.blame) == ("E001", "broker")
     assert not error_findings(fetch.format(4) + response), "R013 reports that this codec needs a newer version"
+
+
+def test_member_of_a_group_that_is_gone_must_rejoin_or_fail() -> None:
+    heartbeat = (
+        '> ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "m", "member_epoch": %d}\n< {"error_code": 69}\n'
+    )
+    [finding] = error_findings(heartbeat % 7)
+    assert (finding.blame, finding.severity) == ("client", "error")
+    assert "the coordinator no longer has the group of this member" in finding.message
+    assert finding.hint is not None
+    assert "it must rejoin with member_epoch 0, or fail" in finding.hint
+    [finding] = error_findings(heartbeat % 0)
+    assert "the group does not exist, or is of another type" in finding.message
