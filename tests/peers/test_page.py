@@ -358,6 +358,21 @@ def test_records_are_sorted_by_a_column(tab: Tab, tmp_path: Path) -> None:
     assert tab.run(keys) == unsorted_keys
 
 
+def test_records_of_a_fetch_have_the_time_of_its_response(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
+    tab.run("location.hash = '#/records'")
+    tab.until("document.querySelectorAll('table.records tbody tr').length > 20")
+    cells = "[0, 1, 2, 6].map((column) => row.cells[column].innerText)"
+    script = f"[...document.querySelectorAll('table.records tbody tr')].map((row) => {cells})"
+    records = [(time, (partition, offset), "Produce" in frame) for time, partition, offset, frame in tab.run(script)]
+    assert [time for time, _, _ in records] == sorted(time for time, _, _ in records)
+    produced_at = {place: row for row, (_, place, is_produced) in enumerate(records) if is_produced}
+    fetched_at = {place: row for row, (_, place, is_produced) in enumerate(records) if not is_produced}
+    places = produced_at.keys() & fetched_at.keys()
+    assert places
+    assert all(produced_at[place] < fetched_at[place] for place in places)
+
+
 def test_frames_on_a_narrow_screen_have_their_time_and_client(tab: Tab, tmp_path: Path) -> None:
     show_page(tab, tmp_path, _JAVA, width=375)
     show_frames(tab)

@@ -1,5 +1,5 @@
 /* One exchange: its sides, findings and records. */
-import { button, el, pluralize } from "./elements.js";
+import { button, el, pluralize, setAttributes } from "./elements.js";
 import { Pane } from "./pane.js";
 
 /** Draws a side, and adds its pane to `panes` and its findings to `findingsBox`. `missingReason` tells why it has no fields; `onSelect` gets a field's path. */
@@ -73,7 +73,7 @@ export const drawCell = ([format, text, size, schema, isCut]) => {
   const element = el("div", "", el("pre", format === "hex" ? "hexdump" : "", text));
   const notes = [["text", "json", "hex"].includes(format) ? "" : format, schema === null ? "" : `schema ${schema}`,
     isCut ? `cut, ${size === null ? "" : pluralize(size, "byte")}` : ""].filter(Boolean).join(", ");
-  if (notes) element.append(el("span", "dim", notes));
+  if (notes) element.append(setAttributes(el("span", "dim", notes), { title: format.endsWith("?") ? "The format is a guess from the bytes." : null }));
   return element;
 };
 const drawRecords = (fields, onSelect) => {

@@ -4,12 +4,12 @@ import { saveFile, toCsv } from "./copies.js";
 import { drawCell } from "./exchange.js";
 import { formatTime, timeTitle } from "./formats.js";
 import { toHash } from "./router.js";
-import { API, CONNECTION, NUMBER, TIME, shortName } from "./rows.js";
+import { API, CONNECTION, LATENCY, NUMBER, TIME, shortName } from "./rows.js";
 
 const MAX_RECORDS = 200, PAUSE_MS = 100;
-/** The columns: name, title, and the sort key of a record. */
+/** The columns: name, title, and the sort key of a record and its row. */
 const COLUMNS = [
-  ["time", "", ({ frame }) => frame], ["topic", "topic", ({ topic, partition }) => [topic ?? "", partition]], ["offset", "offset", ({ offset }) => offset ?? -1], ["key", "key", ({ key }) => key ?? ""],
+  ["time", "", (_, { time }) => time], ["topic", "topic", ({ topic, partition }) => [topic ?? "", partition]], ["offset", "offset", ({ offset }) => offset ?? -1], ["key", "key", ({ key }) => key ?? ""],
   ["value", "value", ({ value }) => value ?? ""], ["headers", "headers", ({ headers }) => headers], ["frame", "frame", ({ frame }) => frame],
 ];
 const compare = (left, right) => Array.isArray(left) ? compare(left[0], right[0]) || compare(left[1], right[1]) : left < right ? -1 : left > right ? 1 : 0;
@@ -47,7 +47,7 @@ export class RecordsView {
       if (this.next === from) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     } while (turn === this.turn && this.box.isConnected && this.next !== null && this.rows.length < maxRows);
     if (turn !== this.turn) return;
-    if (this.order) this.drawRows();
+    this.drawRows();
     this.more.replaceChildren(this.next !== null ? button("", "more records", () => this.load()) : this.rows.length ? "" : "No record in these frames.");
   }
   add({ exchanges, next }) {
@@ -61,14 +61,15 @@ export class RecordsView {
     this.app.setStatus(`${pluralize(this.rows.length, "record")} in ${pluralize(this.frames, "exchange")}${next === null ? "" : " so far"}`, this);
   }
   addRecord(row, topic, partition, [offset, timestamp, key, value, headers]) {
+    const time = row[TIME] + (row[API] === "Produce" ? 0 : row[LATENCY] ?? 0); // of the response that has the record
     const headerTexts = headers.flatMap(([name, cell]) => [el("span", "dim", `${name}: `), cell[1], el("br", "")]);
-    const element = el("tr", "", el("td", "", formatTime(row[TIME])), el("td", "topic", topic === null ? "?" : `${topic}[${partition}]`), el("td", "number", offset ?? ""), el("td", "", drawCell(key)),
+    const element = el("tr", "", el("td", "", formatTime(time)), el("td", "topic", topic === null ? "?" : `${topic}[${partition}]`), el("td", "number", offset ?? ""), el("td", "", drawCell(key)),
       el("td", "value", drawCell(value)), el("td", "", ...headerTexts), el("td", "", anchor("", toHash({ view: "frames", row: row[NUMBER] }), `${shortName(row[CONNECTION])} ${row[API]}`)));
-    const record = { time: timestamp || new Date(row[TIME] / 1000).toISOString(), topic, partition, offset, key: key[1] || key[0], value: value[1] || value[0], headers: headers.map(([name, cell]) => `${name}=${cell[1]}`).join(" "), frame: row[NUMBER] };
-    this.rows.push({ record, element });
+    const record = { time: timestamp || new Date(time / 1000).toISOString(), topic, partition, offset, key: key[1] || key[0], value: value[1] || value[0], headers: headers.map(([name, cell]) => `${name}=${cell[1]}`).join(" "), frame: row[NUMBER] };
+    this.rows.push({ record, element, time });
     this.body.append(element);
   }
-  /** Draws the column headings and the loaded records, sorted by frame or by a column. */
+  /** Draws the column headings and the loaded records, sorted by time or by a column. */
   drawRows() {
     const sortName = this.order.replace(/^-/, ""), isDescending = this.order.startsWith("-");
     const headings = COLUMNS.map(([name, title]) => {
@@ -76,8 +77,8 @@ export class RecordsView {
       return setAttributes(el("th", "", sortButton(title || timeTitle(), order, () => this.sort(name))), { scope: "col", "aria-sort": order });
     });
     this.head.replaceChildren(el("tr", "", ...headings));
-    const sortKey = COLUMNS.find(([name]) => name === sortName)?.[2], sorted = [...this.rows];
-    if (sortKey) sorted.sort((a, b) => (isDescending ? -1 : 1) * compare(sortKey(a.record), sortKey(b.record)));
+    const [, , sortKey] = COLUMNS.find(([name]) => name === (sortName || "time")) || COLUMNS[0], sorted = [...this.rows];
+    sorted.sort((a, b) => (isDescending ? -1 : 1) * compare(sortKey(a.record, a), sortKey(b.record, b)));
     this.body.replaceChildren(...sorted.map(({ element }) => element));
   }
   sort(name) {
