@@ -580,6 +580,27 @@ def test_ladder_leads_to_the_longest_wait(tab: Tab, tmp_path: Path) -> None:
     assert name.split(",")[0] in tab.run("document.querySelector('.ladder .chosen').textContent")
 
 
+def test_ladder_names_the_longest_wait_with_and_without_long_polls(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
+    tab.run("location.hash = '#/ladder'")
+    tab.until("document.querySelectorAll('a.longest').length === 2")
+    other, long_poll = tab.run("[...document.querySelectorAll('a.longest')].map((link) => link.textContent)")
+    assert long_poll.endswith("which may wait")
+    assert not other.endswith("which may wait")
+
+
+@pytest.mark.parametrize(("width", "roles"), [(1440, ["client", "broker"]), (375, ["broker", "client"])])
+def test_brokers_come_first_in_a_ladder_that_does_not_fit(
+    tab: Tab, tmp_path: Path, width: int, roles: list[str]
+) -> None:
+    show_page(tab, tmp_path, _JAVA, width=width)
+    tab.run("location.hash = '#/ladder'")
+    tab.until("document.querySelectorAll('.ladder .lane-role').length > 2")
+    all_roles = tab.run("[...document.querySelectorAll('.ladder .lane-role')].map((label) => label.textContent)")
+    assert [*dict.fromkeys(all_roles)] == roles
+    assert tab.run("document.querySelector('.ladder .message.request').getBoundingClientRect().left < innerWidth")
+
+
 def test_another_view_shows_that_it_is_loading(tab: Tab, tmp_path: Path) -> None:
     show_page(tab, tmp_path, _JAVA)
     show_frames(tab)

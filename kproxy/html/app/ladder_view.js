@@ -6,7 +6,7 @@ import { toHash } from "./router.js";
 import { API, KIND, LATENCY, NUMBER, SERVER, STATE, TIME, UNANSWERED, VERSION, WAITING, WHAT, WRONG } from "./rows.js";
 
 const MAX_ROWS = 120, MAX_SLOWEST = 100, SLOT = 26, PAUSE = 18, CHARACTER = 7.3, BAR = 7;
-/** The usual distance of two lanes, and the smallest, with which more lanes fit into the window. */
+/** The usual distance of two lanes, and the smallest, with which more lanes may fit into the window. */
 const GAP = 160, MIN_GAP = 84;
 const faultText = (row) => row[WRONG].map(([text]) => text).join(", ");
 const isFault = (row) => row[STATE] === UNANSWERED || row[WRONG].some(([, style]) => style === "error");
@@ -87,10 +87,14 @@ export class LadderView {
     }
     const { clients, servers, endpoints: endpointsOf, events } = buildLadder(this.rows, this.app.source.state.last), lanes = clients.length + servers.length;
     const isNarrow = availableWidth < 620, gutter = isNarrow ? 62 : 108, side = isNarrow ? 26 : 90;
-    const widthWith = (laneGap) => gutter + 2 * side + (lanes - 1) * laneGap, minGap = isNarrow ? 150 : widthWith(GAP) <= availableWidth ? GAP : MIN_GAP;
+    const widthWith = (laneGap) => gutter + 2 * side + (lanes - 1) * laneGap, minGap = isNarrow ? 150 : widthWith(GAP) > availableWidth && widthWith(MIN_GAP) <= availableWidth ? MIN_GAP : GAP;
     const width = Math.max(availableWidth - 4, widthWith(minGap)), gap = (width - gutter - 2 * side) / Math.max(1, lanes - 1);
-    const laneX = (list, name, firstLane) => gutter + side + (list.indexOf(name) + firstLane) * gap;
-    const laneEnds = (row) => { const [client, server] = endpointsOf(row); return [laneX(clients, client, 0), laneX(servers, server, clients.length)]; };
+    // Brokers are to the right of clients. If not all lanes fit, they come first, beside the clients of the first rows.
+    const brokersFirst = width > availableWidth;
+    if (brokersFirst) clients.splice(0, clients.length, ...new Set(events.map(({ row }) => endpointsOf(row)[0])));
+    const lane = (index) => gutter + side + index * gap, clientX = (name) => lane(clients.indexOf(name) + (brokersFirst ? servers.length : 0));
+    const serverX = (name) => lane(servers.indexOf(name) + (brokersFirst ? 0 : clients.length));
+    const laneEnds = (row) => { const [client, server] = endpointsOf(row); return [clientX(client), serverX(server)]; };
     let y = 14;
     const pauses = [];
     for (const event of events) {
@@ -100,11 +104,12 @@ export class LadderView {
     }
     const height = y + 6, first = events[0].time, spans = this.bars(events);
     const clock = (us) => isNarrow ? `+${((us - first) / 1e6).toFixed(3)}` : formatTime(us, first);
-    this.heads.replaceChildren(this.laneHeads(width, [...clients.map((name) => [name, laneX(clients, name, 0), "client"]), ...servers.map((name) => [name, laneX(servers, name, clients.length), "broker"])], gap, side));
+    const heads = [...clients.map((name) => [name, clientX(name), "client"]), ...servers.map((name) => [name, serverX(name), "broker"])].sort(([, left], [, right]) => left - right);
+    this.heads.replaceChildren(this.laneHeads(width, heads, gap, side));
     this.drawing.replaceChildren(shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Ladder of ${pluralize(this.rows.length, "row")}` },
-      shape("g", { class: "lanes" }, [...clients, ...servers].map((_, index) => shape("line", { x1: gutter + side + index * gap, x2: gutter + side + index * gap, y1: 0, y2: height }))),
+      shape("g", { class: "lanes" }, heads.map(([, x]) => shape("line", { x1: x, x2: x, y1: 0, y2: height }))),
       pauses.map(([top, pause]) => shape("g", { class: "pause" }, shape("line", { x1: gutter, x2: width, y1: top + 5, y2: top + 5 }), shape("text", { x: 4, y: top + 9 }, `⋮ ${formatDuration(pause)}`))),
-      spans.map((span) => this.bar(span, laneEnds(span.row)[1])),
+      spans.map((span) => this.bar(span, laneEnds(span.row)[1], brokersFirst ? -1 : 1)),
       events.map((event) => this.mark(event, laneEnds(event.row), clock(event.time), width))));
   }
   laneHeads(width, lanes, gap, side) {
@@ -132,9 +137,10 @@ export class LadderView {
     }
     return [...spans.values()].filter(({ to }) => to !== null);
   }
-  bar({ row, from, to, depth, kind }, x) {
+  /** @param direction 1 if bars are to the right of their broker's lane, -1 if they are to the left */
+  bar({ row, from, to, depth, kind }, x, direction) {
     const name = kind === "lost" ? "lost" : kind === "open" ? "open" : isFault(row) ? "fault" : isLongPoll(row[API]) ? "poll" : "busy";
-    return this.link(row, "bar-link", shape("rect", { class: `bar ${name}`, x: x + depth * (BAR + 2), y: from, width: BAR, height: Math.max(2, to - from) }, shape("title", {}, this.sentence(row))));
+    return this.link(row, "bar-link", shape("rect", { class: `bar ${name}`, x: x + direction * depth * (BAR + 2) - (direction < 0 ? BAR : 0), y: from, width: BAR, height: Math.max(2, to - from) }, shape("title", {}, this.sentence(row))));
   }
   sentence(row) {
     const wait = row[STATE] === WAITING ? `waits for ${formatDuration(row[LATENCY])}` : row[STATE] === UNANSWERED ? "no response" : row[LATENCY] === null ? "" : `${formatDuration(row[LATENCY])}${isLongPoll(row[API]) ? " (may wait)" : ""}`;
@@ -144,21 +150,22 @@ export class LadderView {
     const { filter, only } = this.app.state;
     return shape("a", { href: toHash({ view: "frames", filter, only, row: row[NUMBER] }), class: className, tabindex: -1 }, ...children);
   }
-  mark({ row, kind, y }, [left, right], clock, width) {
+  mark({ row, kind, y }, [clientX, serverX], clock, width) {
     const chosen = row[NUMBER] === this.app.state.row ? " chosen" : "", stamp = shape("text", { class: "stamp", x: 4, y: y + 4 }, clock);
+    const left = Math.min(clientX, serverX), right = Math.max(clientX, serverX);
     const band = chosen ? shape("rect", { class: "band", x: 0, y: y - SLOT / 2, width, height: SLOT }) : null;
     if (kind === "event") {
       const style = row[WRONG].length || ["finding", "stall"].includes(row[KIND]) ? ` is-${row[WRONG][0]?.[1] || "warning"}` : "", text = `${row[KIND]}: ${row[WHAT]} ${faultText(row)}`.trim();
       return setAttributes(this.link(row, `message note${style}${chosen}`, band, stamp, shape("line", { x1: left, x2: right, y1: y + 5, y2: y + 5 }),
         shape("text", { x: left + 8, y: y + 1 }, truncate(text, right - left - 12), shape("title", {}, text))), { tabindex: 0, "aria-description": formatFullTime(row[TIME]) });
     }
-    const isRequest = kind === "request", fault = kind === "response" || kind === "lost" ? faultText(row) : "", from = isRequest ? left : right, to = isRequest ? right : left, inner = right - left;
+    const isRequest = kind === "request", fault = kind === "response" || kind === "lost" ? faultText(row) : "", from = isRequest ? clientX : serverX, to = isRequest ? serverX : clientX, inner = right - left;
     if (kind === "lost" || kind === "open") {
       const text = kind === "lost" ? `✕ ${row[API]}: no answer` : `… ${row[API]} waits for ${formatDuration(row[LATENCY])}`;
       return this.link(row, `message ${kind}${chosen}`, band, shape("text", { x: right - 8, y: y + 4, "text-anchor": "end" }, truncate(text, inner - 10), shape("title", {}, this.sentence(row))));
     }
     const isError = isFault(row) && !isRequest, text = isRequest ? `${row[API] || "?"} ${row[VERSION]} ${row[WHAT]}`.trim() : `${isError ? "✕ " : row[WRONG].length ? "! " : ""}${row[API] || "?"} ${formatDuration(row[LATENCY])}${fault ? ` ${fault}` : ""}`;
-    const label = shape("text", { x: isRequest ? left + 8 : right - 8, y: y + 1, "text-anchor": isRequest ? "start" : "end" }, truncate(text, inner - 16), shape("title", {}, this.sentence(row)));
+    const startsLeft = from < to, label = shape("text", { x: startsLeft ? left + 8 : right - 8, y: y + 1, "text-anchor": startsLeft ? "start" : "end" }, truncate(text, inner - 16), shape("title", {}, this.sentence(row)));
     const arrow = to - from > 0 ? -7 : 7;
     const element = this.link(row, `message ${kind}${isError ? " is-error" : fault ? " is-warning" : ""}${chosen}`, band, stamp,
       shape("line", { x1: from, x2: to, y1: y + 5, y2: y + 5 }), shape("path", { class: "head", d: `M${to} ${y + 5}l${arrow} -4v8z` }), label);
