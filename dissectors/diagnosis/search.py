@@ -156,7 +156,7 @@ class Search:
         work: int | None = None,
     ) -> None:
         self._decodes, self._trailing = decodes, trailing
-        self._usual = usual
+        self._peer_habits = usual
         self._layout = layout
         self._proposals = proposals_for(layout.name, version)
         self._size = len(frame)
@@ -278,8 +278,8 @@ class Search:
         prior, proposal, location = choice
         if element is not None:
             prior += ONE_TAG_BUFFER_COST if proposal.kind == "tag_buffer_missing" else ONE_ELEMENT_COST
-        rarity = prior + base.prior - (self._bonus(proposal) if self._usual else 0.0)
-        frame, limit = self._frame, self._best + RIVAL_DISTANCE - rarity
+        total_prior = prior + base.prior - (self._bonus(proposal) if self._peer_habits else 0.0)
+        frame, limit = self._frame, self._best + RIVAL_DISTANCE - total_prior
         frame.work -= TRIAL_WORK
         try:
             if location is None:
@@ -305,12 +305,14 @@ class Search:
             return
         if end == self._size:
             edit = _edit_in_element(proposal, element)
-            self._add_reading(edit if base.edit is None else base.edit.followed_by(edit), cost + rarity, rarity)
+            self._add_reading(
+                edit if base.edit is None else base.edit.followed_by(edit), cost + total_prior, total_prior
+            )
 
     def _bonus(self, proposal: Proposal) -> float:
-        if (proposal.kind, proposal.arguments) in self._usual:
+        if (proposal.kind, proposal.arguments) in self._peer_habits:
             return HABIT_BONUS
-        return USUAL_KIND_BONUS if (proposal.kind, None) in self._usual else 0.0
+        return USUAL_KIND_BONUS if (proposal.kind, None) in self._peer_habits else 0.0
 
     def _try_all(self, base: _Base, choices_to_try: list[Choice]) -> None:
         for choice in choices_to_try:

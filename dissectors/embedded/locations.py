@@ -16,11 +16,11 @@ _METADATA_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedLocation:
-    """A field with embedded data: structs with locations `below`, a payload with a `reader`, or else record data."""
+    """A field with embedded data: structs with locations `children`, a payload with a `reader`, or else record data."""
 
     name: str
     reader: Reader | None = None
-    below: tuple[EmbeddedLocation, ...] = ()
+    children: tuple[EmbeddedLocation, ...] = ()
 
 
 @cached_on_owner
@@ -35,7 +35,7 @@ def _find_locations(layout: Layout, owner: str, prefix: str) -> tuple[EmbeddedLo
         path = prefix + field.name
         if field.struct is not None:
             if nested := _find_locations(field.struct, owner, f"{path}."):
-                locations[field.name] = EmbeddedLocation(field.name, below=nested)
+                locations[field.name] = EmbeddedLocation(field.name, children=nested)
         elif field.type == "records":
             locations[field.name] = EmbeddedLocation(field.name)
         elif field.type == "bytes" and not field.array and (reader := reader_of(owner, path)):
@@ -55,9 +55,9 @@ def record_topics(row: Row, locations: tuple[EmbeddedLocation, ...]) -> set[str]
     """Return the topics with record data that the message names; of a partial body, only those in the part read."""
     names = {name} if (name := _topic(row, no_topic_name)) else set()
     for location in locations:
-        elements = row.get(location.name) if location.below else None
+        elements = row.get(location.name) if location.children else None
         for element in elements if isinstance(elements, list) else ():
-            names |= record_topics(element, location.below)
+            names |= record_topics(element, location.children)
     return names
 
 

@@ -19,15 +19,15 @@ class RecordField(NamedTuple):
     batches: list[Row]
 
 
-def record_fields(message: Message) -> frozenset[str]:
+def record_field_names(message: Message) -> frozenset[str]:
     """Return the names of the fields with record data in the layout of a message; empty for most."""
     return frozenset() if message.layout is None else frozenset(_record_field_names(embedded_locations(message.layout)))
 
 
 def _record_field_names(locations: tuple[EmbeddedLocation, ...]) -> Iterator[str]:
     for location in locations:
-        if location.below:
-            yield from _record_field_names(location.below)
+        if location.children:
+            yield from _record_field_names(location.children)
         elif location.reader is None:
             yield location.name
 
@@ -35,16 +35,16 @@ def _record_field_names(locations: tuple[EmbeddedLocation, ...]) -> Iterator[str
 def record_data(message: Message, body: Row, topic_name: TopicName = no_topic_name) -> Iterator[RecordField]:
     """Yield each field with record data in a body that `embedded` has expanded."""
     if message.layout is not None:
-        yield from _record_data(body, embedded_locations(message.layout), (), "", topic_name)
+        yield from _record_fields(body, embedded_locations(message.layout), (), "", topic_name)
 
 
-def _record_data(
+def _record_fields(
     row: Row, locations: tuple[EmbeddedLocation, ...], rows: Rows, path: str, topic_name: TopicName
 ) -> Iterator[RecordField]:
     rows = (*rows, row)
     for location in locations:
         value, field_path = row.get(location.name), f"{path}.{location.name}" if path else location.name
-        if location.below:
+        if location.children:
             elements = (
                 [(f"{field_path}[{index}]", element) for index, element in enumerate(value)]
                 if isinstance(value, list)
@@ -52,7 +52,7 @@ def _record_data(
             )
             for element_path, element in elements:
                 if isinstance(element, dict):
-                    yield from _record_data(element, location.below, rows, element_path, topic_name)
+                    yield from _record_fields(element, location.children, rows, element_path, topic_name)
         elif location.reader is None and isinstance(value, list):
             partition = row.get("index", row.get("partition_index"))
             yield RecordField(topic_of(rows, topic_name), partition, field_path, value)

@@ -55,9 +55,9 @@ class Expander:
             for node in _children(nodes, location.name):
                 if isinstance(value, list):
                     for element, values in zip(node.children, value, strict=False):
-                        self.expand_struct(element.children, values, location.below, rows, pinned=pinned)
-                elif location.below:
-                    self.expand_struct(node.children, value, location.below, rows, pinned=pinned)
+                        self.expand_struct(element.children, values, location.children, rows, pinned=pinned)
+                elif location.children:
+                    self.expand_struct(node.children, value, location.children, rows, pinned=pinned)
                 elif node.value is None:
                     continue
                 elif location.reader:

@@ -34,10 +34,10 @@ def expand_struct(
             continue
         if isinstance(value, list):
             expanded_row[location.name] = [
-                expand_struct(element, location.below, rows, topic_name, allowance) for element in value
+                expand_struct(element, location.children, rows, topic_name, allowance) for element in value
             ]
-        elif location.below:
-            expanded_row[location.name] = expand_struct(value, location.below, rows, topic_name, allowance)
+        elif location.children:
+            expanded_row[location.name] = expand_struct(value, location.children, rows, topic_name, allowance)
         elif location.reader:
             _decode_payload(expanded_row, location.name, location.reader, rows, guarded=False)
         else:

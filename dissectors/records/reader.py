@@ -66,11 +66,11 @@ def walk(frame: bytes, start: int, end: int, *, limit: int = DEFAULT_LIMIT) -> R
     """Walk the record data in ``frame[start:end]``.
 
     Returns:
-        One node per batch, named by its index; leaves cover every byte and have their names on the wire. A truncated
-        end has the meaning ``truncated``, and a leaf of that name holds the bytes after its complete fields. A leaf
-        `unread` follows an error. Children of compressed records have the span of the compressed bytes. Never
-        raises. The offset of `error` counts from the start of `frame`; for an error inside compressed data, it is the
-        offset of the compressed bytes.
+        One node per batch, named by its index; leaves cover every byte and have the field names of the wire format. If
+        the data is cut off, the last node's `meaning` is ``truncated``, and a leaf ``truncated`` holds the bytes after
+        its last complete field. A leaf ``unread`` follows an error. Children of compressed records have the span of the
+        compressed bytes. Never raises. The offset of `error` counts from the start of `frame`; for an error inside
+        compressed data, it is the offset of the compressed bytes.
     """
     decompressor = Decompressor(limit)
     nodes: list[Node] = []

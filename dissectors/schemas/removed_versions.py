@@ -41,12 +41,12 @@ def is_removed(api_key: int, version: int) -> bool:
     return lowest_version is None or version < lowest_version
 
 
-def advertised_for_show(api_key: int, version: int, ranges: Mapping[int, tuple[int, int]]) -> bool:
-    """Whether a server that has dropped the other removed versions still advertises this one, without serving it.
+def is_advertised_only(api_key: int, version: int, ranges: Mapping[int, tuple[int, int]]) -> bool:
+    """Whether a server that has dropped the other removed versions only advertises this one, and does not serve it.
 
     Kafka 4 advertises Produce from v0 on so that old librdkafka compresses, but serves it from v3 on (KAFKA-18659).
     """
-    if not is_removed(api_key, version) or not serves(ranges, api_key, version):
+    if not is_removed(api_key, version) or not advertises(ranges, api_key, version):
         return False
     others_dropped = [
         lowest is not None and ranges[key][0] >= lowest
@@ -56,7 +56,7 @@ def advertised_for_show(api_key: int, version: int, ranges: Mapping[int, tuple[i
     return len(others_dropped) >= 3 and all(others_dropped)
 
 
-def serves(ranges: Mapping[int, tuple[int, int]], api_key: int, version: int) -> bool:
+def advertises(ranges: Mapping[int, tuple[int, int]], api_key: int, version: int) -> bool:
     """Whether a version is in the ranges that a server advertises."""
     lowest, highest = ranges.get(api_key, (0, -1))
     return lowest <= version <= highest

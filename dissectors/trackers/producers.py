@@ -155,7 +155,9 @@ class Producers:
         else:
             connection.run.state(OpenTransactions).note_lost_bytes(connection)
 
-    def accepted_before(self, server: str, topic_partition: TopicPartition, batch: BatchSpan) -> Attempt | None:
+    def preceding_accepted_attempt(
+        self, server: str, topic_partition: TopicPartition, batch: BatchSpan
+    ) -> Attempt | None:
         """Return the accepted request whose batch immediately precedes this batch; None if it is unknown."""
         track = self._tracks.get((server, batch.producer_id, topic_partition))
         if track is None or track.epoch != batch.producer_epoch:
@@ -169,7 +171,7 @@ class Producers:
                 return attempt
         return None
 
-    def accepted_since(self, server: str, topic_partition: TopicPartition, attempt: Attempt) -> int:
+    def count_accepted_since(self, server: str, topic_partition: TopicPartition, attempt: Attempt) -> int:
         """Return how many later batches without a producer id from the attempt's connection were accepted."""
         return sum(
             later_attempt.at > attempt.at

@@ -142,7 +142,7 @@ class ClientConnection(asyncio.Protocol):
             return
         try:
             head, body_offset = read_head(frame)
-            head = self._with_client_id(head)
+            head = self._fill_in_client_id(head)
             handler = self._find_handler(head)
             if handler is None:
                 return
@@ -195,8 +195,8 @@ class ClientConnection(asyncio.Protocol):
         if response.close:
             self.close()
 
-    def _with_client_id(self, head: RequestHead) -> RequestHead:
-        """Return the head; if its client id is null, fill in the connection's (KIP-1313)."""
+    def _fill_in_client_id(self, head: RequestHead) -> RequestHead:
+        """Return the head; if its client id is null, fill in the first one of the connection (KIP-1313)."""
         if head.client_id is None:
             return head._replace(client_id=self._client_id)
         if self._client_id is None:

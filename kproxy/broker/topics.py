@@ -213,7 +213,7 @@ class Topics:
         if not names:
             del self._by_metric_name[_metric_name(topic.name)]
         for partition in topic.partitions:
-            partition.log.close()
+            partition.log.delete()
         self._partition_count -= len(topic.partitions)
         self._cluster.journal.put("topics", topic.name, None)
         self.changed.notify()
@@ -263,7 +263,7 @@ class Topics:
 
     def _remove_partitions(self, topic: Topic, first: int) -> None:
         for partition in topic.partitions[first:]:
-            partition.log.close()
+            partition.log.delete()
             self._partition_count -= 1
         del topic.partitions[first:]
 

@@ -109,11 +109,11 @@ def _import_messages(release_names: Sequence[str], jars: Path | None, current_fi
     from dissectors.schemas.importer.data import FILES, SchemaData, merge_releases
     from dissectors.schemas.importer.report import changes
     from kproxy.schema_import.jars import COMPONENTS
-    from kproxy.schema_import.release import read_line, read_release
+    from kproxy.schema_import.release import advertised_versions_row, read_release
 
     with _open_jars(release_names or schemas.releases(), jars, COMPONENTS) as jars_by_release:
         releases = [read_release(name, release_jars) for name, release_jars in jars_by_release.items()]
-        rows = [read_line(name, release_jars) for name, release_jars in jars_by_release.items()]
+        rows = [advertised_versions_row(name, release_jars) for name, release_jars in jars_by_release.items()]
     try:
         imported, notes = merge_releases(releases)
     except ValueError as error:
@@ -131,11 +131,11 @@ def _import_lines(release_names: Sequence[str], jars: Path | None, current_files
     """Import the API versions that brokers of the releases advertise."""
     from dissectors.schemas.importer import lines
     from kproxy.schema_import.jars import BROKER_COMPONENTS
-    from kproxy.schema_import.release import read_line
+    from kproxy.schema_import.release import advertised_versions_row
 
     imported_releases = [row["release"] for row in lines.parse(current_files[lines.LINES])]
     with _open_jars(release_names or imported_releases, jars, BROKER_COMPONENTS) as jars_by_release:
-        rows = [read_line(name, release_jars) for name, release_jars in jars_by_release.items()]
+        rows = [advertised_versions_row(name, release_jars) for name, release_jars in jars_by_release.items()]
     files, change_lines = _merge_lines(rows, current_files)
     return files, [], change_lines
 

@@ -1,4 +1,4 @@
-"""Elements of pages without a script; texts from the wire only ever become text in them."""
+"""Elements of pages without a script; text from the wire is always escaped, never interpreted as markup."""
 
 from __future__ import annotations
 

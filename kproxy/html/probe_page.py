@@ -22,7 +22,7 @@ _OUTCOME_NAMES: Final[dict[Outcome, str]] = {"fail": "failed", "pass": "passed",
 
 
 def probe_page(broker: str, results: Sequence[CheckResult], clients: Sequence[ClientScore]) -> str:
-    """Return the page; texts from the broker only ever become text in it."""
+    """Return the page; text from the broker is always escaped, never interpreted as markup."""
     counts = Counter(check_result.outcome for check_result in results)
     body = Element("body")
     header = SubElement(body, "header")

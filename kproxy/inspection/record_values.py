@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dissectors import values
 from dissectors.embedded.locations import TopicName
-from dissectors.embedded.record_data import RecordField, record_data, record_fields
+from dissectors.embedded.record_data import RecordField, record_data, record_field_names
 from dissectors.embedded.registry import Row
 from dissectors.embedded.values import drop_last_records
 from dissectors.messages.message import Message
@@ -86,7 +86,7 @@ class RecordValues:
         already decoded or withheld stays. With masks, the body of a message that does not decode is left out (None), as
         masked bytes may be anywhere in it. Once the `allowance` is spent, the remaining records are left out.
         """
-        if not record_fields(message):
+        if not record_field_names(message):
             return DecodedRecords(body)
         if self.may_mask(message) and _is_damaged(message):
             return DecodedRecords(None)
@@ -211,7 +211,7 @@ class RecordValues:
 
     def may_mask(self, message: Message) -> bool:
         """Whether the message may have records with masked parts; a damaged message may have them anywhere."""
-        return bool(self.masks and (record_fields(message) or _is_damaged(message)))
+        return bool(self.masks and (record_field_names(message) or _is_damaged(message)))
 
     def _tagged_fields(self, value: DecodedValue, schemas: Mapping[SchemaKey, Schema | str]) -> Set[str]:
         """Return the names of fields with masked tags; if the schema is not known, every field may have one."""

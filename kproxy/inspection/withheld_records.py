@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from dissectors import embedded
 from dissectors.embedded import redaction
-from dissectors.embedded.record_data import record_data, record_fields
+from dissectors.embedded.record_data import record_data, record_field_names
 from dissectors.embedded.registry import Row
 from dissectors.messages.message import Message
 from dissectors.wire.node import Node
@@ -65,7 +65,7 @@ def leave_out_reasons(record: Row) -> None:
 def frame_without_records(message: Message) -> bytes:
     """Return the frame with zeros in place of secrets and of all record data except uncompressed numbers."""
     frame = redaction.redacted_frame(message)
-    if not (fields := record_fields(message)):
+    if not (fields := record_field_names(message)):
         return frame
     without_records = bytearray(frame)
     for data in _record_data_nodes(embedded.expanded_body(message), fields):

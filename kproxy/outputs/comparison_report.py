@@ -19,28 +19,28 @@ from kproxy.trace.formatting import safe
 _MAX_CHARACTERS: Final = 120  # characters of a value in text
 
 
-def write_text(compared: TrafficComparison, file: TextIO) -> None:
+def write_text(comparison: TrafficComparison, file: TextIO) -> None:
     """Write the differences and the notes as text."""
     paint = painter(file)
-    for name, traffic in (("A", compared.a), ("B", compared.b)):
+    for name, traffic in (("A", comparison.a), ("B", comparison.b)):
         file.write(f"{name}: {safe(traffic.name)}: {traffic_size(traffic)}\n")
-    for difference in compared.differences:
+    for difference in comparison.differences:
         text_a, text_b = value_texts(difference)
         file.write("\n" + paint([(difference.aspect, "error"), (f" {title(difference)}", "name")]) + "\n")
         file.write(f"  A: {text_a}\n  B: {text_b}\n  {occurrences_text(difference)}\n")
     file.write("\n")
-    file.writelines(f"{safe(note)}\n" for note in compared.notes)
-    file.write(f"{summary(compared)}\n")
+    file.writelines(f"{safe(note)}\n" for note in comparison.notes)
+    file.write(f"{summary(comparison)}\n")
 
 
-def write_json(compared: TrafficComparison, file: TextIO) -> None:
+def write_json(comparison: TrafficComparison, file: TextIO) -> None:
     """Write a JSON line per difference, then one with the summary."""
-    for difference in compared.differences:
+    for difference in comparison.differences:
         file.write(encode_json(asdict(difference)).decode() + "\n")
-    totals = Counter(str(difference.aspect) for difference in compared.differences)
+    totals = Counter(str(difference.aspect) for difference in comparison.differences)
     sides = {name: {"name": traffic.name, "connections": len(traffic.connections), "requests": traffic.requests}
-             for name, traffic in (("a", compared.a), ("b", compared.b))}  # fmt: skip
-    summary_line = {"summary": dict(totals), **sides, "pairs": compared.pairs, "notes": compared.notes}
+             for name, traffic in (("a", comparison.a), ("b", comparison.b))}  # fmt: skip
+    summary_line = {"summary": dict(totals), **sides, "pairs": comparison.pairs, "notes": comparison.notes}
     file.write(encode_json(summary_line).decode() + "\n")
 
 
@@ -52,14 +52,14 @@ def traffic_size(traffic: RecordedTraffic) -> str:
     )
 
 
-def summary(compared: TrafficComparison) -> str:
+def summary(comparison: TrafficComparison) -> str:
     """Return the number of differences, in total and by aspect."""
-    if not compared.differences:
-        return f"no differences in {compared.pairs} pairs of exchanges"
-    totals = Counter(difference.aspect for difference in compared.differences)
+    if not comparison.differences:
+        return f"no differences in {comparison.pairs} pairs of exchanges"
+    totals = Counter(difference.aspect for difference in comparison.differences)
     by_aspect = ", ".join(f"{aspect} {count}" for aspect, count in totals.items())
-    plural = "s" * (len(compared.differences) != 1)
-    return f"{len(compared.differences)} difference{plural} in {compared.pairs} pairs of exchanges: {by_aspect}"
+    plural = "s" * (len(comparison.differences) != 1)
+    return f"{len(comparison.differences)} difference{plural} in {comparison.pairs} pairs of exchanges: {by_aspect}"
 
 
 def title(difference: TrafficDifference) -> str:

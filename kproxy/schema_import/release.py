@@ -28,7 +28,7 @@ def read_release(name: str, jars: Mapping[str, Path]) -> Release:
     return Release(name, definitions, _run_java("Facts.java", name, jars))
 
 
-def read_line(name: str, jars: Mapping[str, Path]) -> lines.Row:
+def advertised_versions_row(name: str, jars: Mapping[str, Path]) -> lines.Row:
     """Return the versions that a broker of a release advertises, as the row for its release line.
 
     Raises:

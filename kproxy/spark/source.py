@@ -23,7 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from kproxy.capture.inputs import NO_INPUT, input_files
-from kproxy.spark.ingest.arrow import Batches, text_batches
+from kproxy.spark.ingest.arrow import BatchReader, text_batches
 from kproxy.spark.ingest.decode import CaptureOptions, decode_file, local_path, uri_of
 from kproxy.spark.ingest.hours import hour_of, next_hour
 from kproxy.spark.ingest.open_traces import read_between, sizes_by_path
@@ -111,7 +111,7 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _File)
-        yield from Batches(self._schema).read(decode_file(partition.uri, self._options), partition.uri)
+        yield from BatchReader(self._schema).read(decode_file(partition.uri, self._options), partition.uri)
 
 
 class _StreamReader(DataSourceStreamReader):
@@ -151,5 +151,5 @@ class _StreamReader(DataSourceStreamReader):
         assert isinstance(partition, _File)
         assert partition.end is not None
         texts = read_between(partition.uri, partition.start, partition.end)
-        batches = text_batches if self._schema == TEXT else Batches(self._schema).read
+        batches = text_batches if self._schema == TEXT else BatchReader(self._schema).read
         yield from batches(texts, partition.uri)

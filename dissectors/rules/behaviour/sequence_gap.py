@@ -140,7 +140,9 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
                 cause=topic_partition[0],
             )
         elif (
-            idle := _idle_time(producers.accepted_before(connection.server, topic_partition, batch), producers.answered)
+            idle := _idle_time(
+                producers.preceding_accepted_attempt(connection.server, topic_partition, batch), producers.answered
+            )
         ) >= _IDLE:
             yield Problem(
                 f"{producer} sends sequence {batch.base_sequence} to {partition_name}, the one after those that the "

@@ -75,7 +75,7 @@ def order_changed_by_retry(event: RequestReceived, connection: ConnectionState) 
             continue
         if attempt.answered and not attempt.refused.get(topic_partition):
             continue  # S034
-        if later_count := producers.accepted_since(connection.server, topic_partition, attempt):
+        if later_count := producers.count_accepted_since(connection.server, topic_partition, attempt):
             yield Problem(
                 f"{client_label(connection)} sends a batch for {label(topic_partition, connection)} again, which"
                 f" {attempt.outcome(topic_partition)}, after {later_count} later "

@@ -77,11 +77,15 @@ def _find_payloads(
         if isinstance(value, list):
             for index, element in enumerate(value):
                 yield from _find_payloads(
-                    element, location.below, (*path, location.name, index), f"{field}{location.name}[].", (*rows, row)
+                    element,
+                    location.children,
+                    (*path, location.name, index),
+                    f"{field}{location.name}[].",
+                    (*rows, row),
                 )
-        elif location.below and value is not None:
+        elif location.children and value is not None:
             yield from _find_payloads(
-                value, location.below, (*path, location.name), f"{field}{location.name}.", (*rows, row)
+                value, location.children, (*path, location.name), f"{field}{location.name}.", (*rows, row)
             )
         elif location.reader is not None and value is not None:
             yield value, (*path, location.name), field + location.name, (*rows, row), location

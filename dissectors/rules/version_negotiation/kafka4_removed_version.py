@@ -73,7 +73,8 @@ def kafka4_removed_version(event: RequestReceived, connection: ConnectionState) 
         return
     ranges = connection.state(Versions).ranges(connection)
     if ranges and (
-        not removed_versions.serves(ranges, key, version) or removed_versions.advertised_for_show(key, version, ranges)
+        not removed_versions.advertises(ranges, key, version)
+        or removed_versions.is_advertised_only(key, version, ranges)
     ):
         return
     software = client_text(connection)

@@ -61,7 +61,7 @@ def produce_min0_shim(event: RequestReceived, connection: ConnectionState) -> It
     if not removed_versions.is_removed(key, version):
         return
     ranges = connection.state(Versions).ranges(connection)
-    if ranges and removed_versions.advertised_for_show(key, version, ranges):
+    if ranges and removed_versions.is_advertised_only(key, version, ranges):
         yield Problem(
             f"{connection.server} advertises Produce {range_text(ranges[key])}, but its other ranges are those of"
             f" Kafka 4, which closes the connection on v{version}",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dissectors import embedded
 from dissectors.connections.events import InspectionFailed
-from dissectors.embedded.record_data import record_fields
+from dissectors.embedded.record_data import record_field_names
 from dissectors.findings import Problem, Severity
 from dissectors.messages import secret_fields
 from dissectors.messages.message import Message
@@ -64,7 +64,7 @@ def internal_error(event: InspectionFailed, _: ConnectionState) -> Iterator[Prob
 def _may_hold_secrets(message: Message) -> bool:
     """Whether an exception's text may contain part of a secret, or of a record, which may be withheld or masked."""
     try:
-        if record_fields(message):
+        if record_field_names(message):
             return True
         return secret_fields.may_hold_secrets(message) or embedded.holds_secret_topic(message)
     except Exception:  # noqa: BLE001  # this may be the step that failed

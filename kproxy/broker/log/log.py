@@ -66,7 +66,7 @@ class Log:
                     self._load(batch)
         except OSError as error:
             self._logs.discard(self)
-            self.stop()
+            self.close()
             raise self._report_storage_error(error) from None
 
     @property
@@ -209,7 +209,7 @@ class Log:
         if start != self.start_offset:
             self.delete_before(start)
 
-    def close(self) -> None:
+    def delete(self) -> None:
         """Delete the log's data with its partition, and wake waiting readers."""
         self.closed = True
         self._logs.remove(self)
@@ -217,7 +217,7 @@ class Log:
             self._segments.delete()
         self.changed.notify()
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Close the files; the data remains on disk."""
         if self._segments is not None:
             self._segments.close()

@@ -110,4 +110,4 @@ class Logs:
         if self._next_check is not None:
             self._next_check.cancel()
         for log in self._logs:
-            log.stop()
+            log.close()

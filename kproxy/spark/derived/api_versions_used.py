@@ -27,7 +27,7 @@ def uses(lines: DataFrame) -> DataFrame:
         cluster, connection_id, server, host, client (its host if it has no client id); software_name and
         software_version, null if not sent on the connection; api, api_key, api_version, requests, first_at, last_at.
         negotiates: ApiVersions was sent with this client id from this host; unasked: the version was used without
-        ApiVersions before it, on a connection that was seen from its start; refused: the server does not support it;
+        ApiVersions before it, on a connection that was seen from its start; is_refused: the server does not support it;
         highest: the highest version of the API that the server has answered, to any client.
     """
     connection = Window.partitionBy("connection_id")
@@ -35,7 +35,7 @@ def uses(lines: DataFrame) -> DataFrame:
     server = Window.partitionBy("cluster", "server", "api_key")
     is_api_versions = F.col("api_key") == API_VERSIONS
     negotiated_offset = F.min(F.when(is_api_versions, F.col("first_offset"))).over(connection)
-    is_whole = F.max("opened").over(connection) & ~F.max("torn").over(connection)
+    is_whole = F.max("has_open").over(connection) & ~F.max("has_request_gap").over(connection)
     sent_software = F.when(
         F.col("software_name").isNotNull(), F.struct("last_offset", "software_name", "software_version")
     )
@@ -61,7 +61,7 @@ def uses(lines: DataFrame) -> DataFrame:
     )
     return frames.where(F.col("requests") > 0).select(
         "cluster", "connection_id", "server", "host", "client", "software_name", "software_version", "api", "api_key",
-        "api_version", "requests", "first_at", "last_at", "negotiates", "unasked", "refused", "highest",
+        "api_version", "requests", "first_at", "last_at", "negotiates", "unasked", "is_refused", "highest",
     )  # fmt: skip
 
 
@@ -82,9 +82,9 @@ def _count_uses(lines: DataFrame) -> DataFrame:
             F.min(offset).alias("first_offset"),
             F.max(offset).alias("last_offset"),
             F.bool_or((kind == "response") & ~is_refusal).alias("is_answered"),
-            F.bool_or(is_refusal | (is_request & is_below)).alias("refused"),
-            F.bool_or((kind == "open") & ~F.coalesce("midstream", F.lit(False))).alias("opened"),
-            F.bool_or((kind == "gap") & (F.col("direction") == "request")).alias("torn"),
+            F.bool_or(is_refusal | (is_request & is_below)).alias("is_refused"),
+            F.bool_or((kind == "open") & ~F.coalesce("midstream", F.lit(False))).alias("has_open"),
+            F.bool_or((kind == "gap") & (F.col("direction") == "request")).alias("has_request_gap"),
         )
     )
 

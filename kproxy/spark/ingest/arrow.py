@@ -23,7 +23,7 @@ _FEW_LINES = 32
 MAX_CORRUPT = 4096
 
 
-class Batches:
+class BatchReader:
     """Builds batches of a schema with columns of ROW. If it lacks `corrupt`, texts that are not lines are dropped."""
 
     def __init__(self, schema: T.StructType) -> None:
@@ -51,7 +51,7 @@ class Batches:
             yield from self._chunk_batches(lines[:half], file)
             yield from self._chunk_batches(lines[half:], file)
 
-    def of_block(self, block: bytes, file: str) -> Iterator[pa.RecordBatch]:
+    def read_block(self, block: bytes, file: str) -> Iterator[pa.RecordBatch]:
         """Yield the batches for a block of whole lines of one file."""
         if self._has_all and (table := parse_block(block)) is not None:
             yield from self._with_file(table, file)

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kproxy.spark.ingest.arrow import MAX_CORRUPT, Batches
+from kproxy.spark.ingest.arrow import MAX_CORRUPT, BatchReader
 from kproxy.spark.ingest.decode import CaptureOptions, decode, decode_file
 from kproxy.spark.ingest.inputs import File
 from kproxy.spark.ingest.schema import ROW, TRACE, is_complete_line
@@ -96,14 +96,14 @@ def bad_files() -> list[Column]:
 
 
 def _decode_named(options: CaptureOptions, uri_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    batches = Batches(ROW)
+    batches = BatchReader(ROW)
     for batch in uri_batches:
         for [uri] in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             yield from batches.read(decode_file(uri, options), uri)
 
 
 def _decode_opened(options: CaptureOptions, opened: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    batches = Batches(ROW)
+    batches = BatchReader(ROW)
     for batch in opened:
         for uri, content in zip(*batch.columns, strict=True):
             name = Path(unquote(urlsplit(uri.as_py()).path)).name

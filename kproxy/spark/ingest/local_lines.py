@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from kproxy.spark.ingest.arrow import Batches
+from kproxy.spark.ingest.arrow import BatchReader
 from kproxy.spark.ingest.arrow_types import arrow_schema
 from kproxy.spark.ingest.convert import TableBatch, with_dates
 from kproxy.spark.ingest.decode import CaptureOptions, lines_of
@@ -29,7 +29,7 @@ def local_lines(
     """Return the lines of files as TABLE, with their counts; None without files, or if too large or not local."""
     if not files or sum(file.size for file in files) > FILE_BYTES or not all(file.is_local for file in files):
         return None
-    schema, reader = arrow_schema(ROW), Batches(ROW)
+    schema, reader = arrow_schema(ROW), BatchReader(ROW)
     batches: list[pa.RecordBatch] = []
     size = 0
     for file in files:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyspark
 
-from kproxy.spark.ingest.arrow import Batches
+from kproxy.spark.ingest.arrow import BatchReader
 from kproxy.spark.ingest.arrow_types import arrow_schema
 from kproxy.spark.ingest.decode import CaptureOptions, decode_file, local_path
 from kproxy.spark.ingest.files import EXAMPLE_CHARACTERS
@@ -118,7 +118,7 @@ def _write_task(
 ) -> WrittenCounts:
     """Write the rows of a task, one file per hour, or several if the rows do not fit in memory."""
     number, pieces = task
-    reader, total = Batches(ROW), WrittenCounts()
+    reader, total = BatchReader(ROW), WrittenCounts()
     pending: list[pa.RecordBatch] = []
     parts = 0
 
@@ -143,10 +143,10 @@ def _write_task(
     return total
 
 
-def _batches(reader: Batches, piece: Piece, options: CaptureOptions) -> Iterator[pa.RecordBatch]:
+def _batches(reader: BatchReader, piece: Piece, options: CaptureOptions) -> Iterator[pa.RecordBatch]:
     if piece.plain:
         for block in _blocks(piece):
-            yield from reader.of_block(block, piece.uri)
+            yield from reader.read_block(block, piece.uri)
     else:
         yield from reader.read(decode_file(piece.uri, options), piece.uri)
 

@@ -94,7 +94,7 @@ def _version_rows(lines: DataFrame) -> DataFrame:
             F.max("last_at").alias("last_at"),
             F.bool_or("negotiates").alias("negotiates"),
             F.bool_or("unasked").alias("unasked"),
-            F.max(F.when(F.col("refused"), F.col("server"))).alias("refused_by"),
+            F.max(F.when(F.col("is_refused"), F.col("server"))).alias("refused_by"),
             F.max(F.struct("highest", "server")).alias("best"),
         )
     )

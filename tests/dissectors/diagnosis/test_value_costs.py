@@ -162,7 +162,7 @@ def test_superficial_reading_is_not_preferred() -> None:
     assert edit in (diagnosis.edit, *diagnosis.also)
 
 
-def test_element_before_the_first_odd_byte_is_tried() -> None:
+def test_missing_field_is_located_before_the_first_implausible_byte() -> None:
     keys = [{"api_key": index, "min_version": 0, "max_version": index % 4} for index in range(60)]
     edit = Edit.of("field_missing", "api_keys[19].api_key", where=0)
     diagnosis = diagnose(_response(18, 3, {"api_keys": keys}, edit))

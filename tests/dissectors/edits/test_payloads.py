@@ -43,17 +43,17 @@ def record_batches(**batch_fields: Any) -> bytes:
     return records.encode([{"records": entries} | batch_fields])
 
 
-@pytest.mark.parametrize("written", ENCODINGS)
+@pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("compression", ["none", "zstd"])
-def test_records_are_written_in_every_encoding(written: str, compression: str) -> None:
-    edit = Edit.of("record_encoding", RECORDS, written=written)
+def test_records_are_written_in_every_encoding(encoding: str, compression: str) -> None:
+    edit = Edit.of("record_encoding", RECORDS, written=encoding)
     data = write(edit, PRODUCE, produce_body(record_batches(compression=compression), b"", record_batches()))
     decoded = decode(PRODUCE, data)
     assert decoded.error is None
     assert decoded.end == len(data)
     [topic] = decoded.values["topic_data"]
     for partition in (topic["partition_data"][0], topic["partition_data"][2]):
-        assert written in {departure.written for departure in departures(bytes(partition["records"]))}
+        assert encoding in {departure.written for departure in departures(bytes(partition["records"]))}
     assert topic["partition_data"][1]["records"] == b""
 
 

@@ -121,7 +121,7 @@ def test_coordinator_that_withholds_the_assignment_is_blamed() -> None:
     assert "has sent the assignment, but the coordinator does not respond" in stall.text
 
 
-def test_member_that_ignores_a_rebalance_is_named_without_a_visible_waiter() -> None:
+def test_member_that_ignores_a_rebalance_is_blamed_although_no_join_is_pending() -> None:
     story = two_members(until=5)
     story.send_heartbeats(5, 20, "b", error="REBALANCE_IN_PROGRESS")
     stall, not_rejoining = story.stalls(20)

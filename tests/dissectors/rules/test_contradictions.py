@@ -542,7 +542,7 @@ CREATED, VALIDATED = create_topic(validate_only=False), create_topic(validate_on
 ALREADY_EXISTS = create_topic(validate_only=False, error=36)
 
 
-def test_topic_that_exists_is_accepted_with_validate_only() -> None:
+def test_accepting_a_topic_that_exists_with_validate_only_is_reported() -> None:
     [finding] = findings(f"{CREATED}+2s\n{VALIDATED}", "S099")
     assert finding.message == (
         "the broker accepts the creation of topic 't' with validate_only, but 2 s ago it said that the topic exists"
@@ -550,7 +550,7 @@ def test_topic_that_exists_is_accepted_with_validate_only() -> None:
     assert len(findings(ALREADY_EXISTS + VALIDATED, "S099")) == 1
 
 
-def test_topic_is_refused_soon_after_it_was_accepted_with_validate_only() -> None:
+def test_refusing_a_topic_soon_after_validate_only_accepted_it_is_reported() -> None:
     [finding] = findings(f"{VALIDATED}+2s\n{ALREADY_EXISTS}", "S099")
     assert finding.message == (
         "the broker says that topic 't' exists, but 2 s ago it accepted its creation with validate_only"

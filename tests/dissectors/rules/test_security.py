@@ -337,7 +337,7 @@ def test_iteration_count_is_checked_in_the_first_response_only() -> None:
     assert not [finding for finding in line.repeated if finding.code == "X019"]
 
 
-def test_nonces_of_raw_tokens_are_compared() -> None:
+def test_different_nonce_in_a_raw_token_is_blamed_on_the_broker() -> None:
     [finding] = findings(RAW_SCRAM + f"< hex {8:08x}{b'r=xyz,s='.hex()}", "X013")
     assert finding.blame == "broker"
 

@@ -262,7 +262,7 @@ def test_number_of_tracked_partitions_and_sessions_is_limited() -> None:
     assert tracker.sessions.max_size <= 10_000
 
 
-def test_acknowledgement_in_a_fetch_is_checked() -> None:
+def test_late_acknowledgement_in_a_fetch_is_reported() -> None:
     session = {"group_id": "g", "member_id": "m1", "share_session_epoch": 1}
     batch = {"first_offset": 5, "last_offset": 9, "acknowledge_types": [ACCEPT]}
     topics = [{"topic_id": TOPIC, "partitions": [{"partition_index": 0, "acknowledgement_batches": [batch]}]}]

@@ -57,7 +57,7 @@ def test_schemas_include_a_kafka_4_release() -> None:
 
 
 def test_short_version_table_is_not_taken_for_kafka_4() -> None:
-    assert not removed_versions.advertised_for_show(0, 2, {0: (0, 13), 1: (4, 18)})
+    assert not removed_versions.is_advertised_only(0, 2, {0: (0, 13), 1: (4, 18)})
 
 
 def test_unsupported_version_is_reported_at_the_version_field() -> None:

@@ -150,7 +150,7 @@ def test_clients_that_move_each_others_commits_back_are_a_warning() -> None:
     assert finding_severities(3 * turn, "S043") == ["info", "warning"]
 
 
-def test_commits_by_topic_id_and_by_name_are_compared() -> None:
+def test_commit_by_name_below_one_by_topic_id_is_reported() -> None:
     by_topic_id = """> Metadata v12
 < {"topics": [{"name": "t", "topic_id": "AAAAAAAAAAAAAAAAAAAABw"}]}
 > OffsetCommit v10 {"group_id": "g", "topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAABw", "partitions":

@@ -15,7 +15,7 @@ def test_newest_release_refuses_removed_versions() -> None:
         assert newest.get(key, (None, None))[0] == lowest
     for (key, version), line in refused_from().items():
         assert removed_versions.is_removed(key, version), (key, version)
-        assert not removed_versions.serves(served(line), key, version)
+        assert not removed_versions.advertises(served(line), key, version)
 
 
 @pytest.mark.parametrize("name", lines.lines())

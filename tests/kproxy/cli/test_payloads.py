@@ -23,7 +23,7 @@ ORDER = (
 CARD = b"planted-4111-1111"
 UNKNOWN = {"format": "(masked)", "data": "(masked)", "problem": "its schema is not known, so all of it is masked"}
 #: "planted" as it may appear: as text, as hex, in base64 at each alignment.
-SHAPES = ["planted", b"planted".hex(), b"planted".hex(" "), "cGxhbnRl", "YW50ZW", "bGFudGVk"]
+PLANTED_SPELLINGS = ["planted", b"planted".hex(), b"planted".hex(" "), "cGxhbnRl", "YW50ZW", "bGFudGVk"]
 RECORDS: list[dict[str, Any]] = [
     {
         "key": b"planted-key",
@@ -173,7 +173,7 @@ def test_masked_fields_appear_in_no_output(kproxy: Run, capture: Path, broken_ca
             "dissect", *options, "--payloads", "--schemas", capture.parent / "schemas", *masks, broken_capture
         )
         assert result.returncode == 1, result.stderr  # because of the broken frames
-        assert not [shape for shape in SHAPES if shape in result.stdout + result.stderr]
+        assert not [spelling for spelling in PLANTED_SPELLINGS if spelling in result.stdout + result.stderr]
         if options == ["--json"]:
             assert not any("body" in line for line in map(json.loads, result.stdout.splitlines()) if is_broken(line))
             first, *_, third, fourth = last_records(result.stdout)
@@ -197,7 +197,7 @@ def test_masked_text_appears_in_no_output(kproxy: Run, capture: Path, broken_cap
             "dissect", *options, "--payloads", "--schemas", capture.parent / "schemas", *mask, broken_capture
         )
         assert result.returncode == 1, result.stderr  # because of the broken frames
-        assert not [shape for shape in SHAPES if shape in result.stdout + result.stderr]
+        assert not [spelling for spelling in PLANTED_SPELLINGS if spelling in result.stdout + result.stderr]
         if options == ["--json"]:
             first, second, third, fourth = last_records(result.stdout)
             assert first["key"]["data"] == first["headers"][0]["value"]["data"] == "(masked)"
@@ -207,7 +207,7 @@ def test_masked_text_appears_in_no_output(kproxy: Run, capture: Path, broken_cap
             assert fourth["value"]["data"] == {"id": 5, "card": {"number": "(masked)"}}
     page = page_text(kproxy("dissect", "--html", "--payloads", *mask, broken_capture).stdout)
     assert "(masked)" in page
-    assert not [shape for shape in SHAPES if shape in page]
+    assert not [spelling for spelling in PLANTED_SPELLINGS if spelling in page]
 
 
 def test_text_masks_require_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +258,7 @@ def test_no_output_has_record_data_without_the_payloads_option(
 ) -> None:
     result = kproxy("dissect", *options, broken_capture)
     assert result.returncode == 1, result.stderr  # because of the broken frames
-    assert not [shape for shape in SHAPES if shape in result.stdout + result.stderr]
+    assert not [spelling for spelling in PLANTED_SPELLINGS if spelling in result.stdout + result.stderr]
     if options == ("--json", "--detail", "full"):
         assert last_records(result.stdout)[0] | {"timestamp": 0} == {
             "offset": 0,
@@ -320,7 +320,7 @@ def test_page_does_not_contain_masked_values(kproxy: Run, capture: Path, broken_
     for path in (capture, broken_capture):
         text = page_text(kproxy("dissect", *options, *masks, path).stdout)
         assert "(masked)" in text
-        assert not [shape for shape in SHAPES if shape in text]
+        assert not [spelling for spelling in PLANTED_SPELLINGS if spelling in text]
 
 
 def test_explain_decodes_records(kproxy: Run, capture: Path) -> None:

@@ -12,7 +12,7 @@ from dissectors import embedded
 from dissectors.messages.message import read_request
 from kproxy.inspection.withheld_records import frame_without_records, withhold_records
 from kproxy.trace.encoding import encode_json
-from tests.kproxy.cli.test_payloads import CARD, SHAPES, produce
+from tests.kproxy.cli.test_payloads import CARD, PLANTED_SPELLINGS, produce
 
 #: The keys, values and names in the records of these frames.
 CONTENT = (
@@ -46,7 +46,7 @@ def test_withholds_damaged_records(codec: str) -> None:
     for flipped_index in (None, *range(0, 200, 7)):
         message = read_request(produce(codec, flipped_index=flipped_index))
         body = encode_json(withhold_records(message, embedded.presentable_body(message))).decode()
-        assert not [shape for shape in SHAPES if shape in body], flipped_index
+        assert not [spelling for spelling in PLANTED_SPELLINGS if spelling in body], flipped_index
         assert b"planted" not in frame_without_records(message), flipped_index
 
 

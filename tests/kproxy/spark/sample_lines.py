@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from dissectors import schemas
-from kproxy.spark.ingest.arrow import Batches
+from kproxy.spark.ingest.arrow import BatchReader
 from kproxy.spark.ingest.convert import with_dates
 from kproxy.spark.ingest.schema import ROW
 from kproxy.trace.encoding import append_line
@@ -100,5 +100,5 @@ def table(spark: SparkSession, *lines: Line) -> DataFrame:
         append_line(line, encoded)
         encoded_lines.append(bytes(encoded))
     return with_dates(
-        spark.createDataFrame(pa.Table.from_batches(Batches(ROW).read(encoded_lines, "file:/made.jsonl")))
+        spark.createDataFrame(pa.Table.from_batches(BatchReader(ROW).read(encoded_lines, "file:/made.jsonl")))
     )

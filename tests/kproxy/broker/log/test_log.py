@@ -72,7 +72,7 @@ def test_all_logs_together_stay_within_the_cap() -> None:
     assert small.size > 0
     assert large.start_offset > 900
     assert large.end_offset == 1000
-    large.close()
+    large.delete()
     for _ in range(200):
         write(small, produced_batch(size=1000))
     assert 90_000 < small.memory <= 100_000
@@ -106,11 +106,13 @@ def test_batches_without_a_timestamp_do_not_expire() -> None:
     assert log.start_offset == 0
 
 
-def test_closed_log_is_not_tracked() -> None:
+def test_stored_start_offset_is_deleted_with_the_log() -> None:
     cluster = make_cluster()
     log = new_log(cluster)
     write(log, produced_batch(3))
-    log.close()
+    log.delete_before(2)
+    assert cluster.part(Logs).start_offset(log.key) == 2
+    log.delete()
     assert log.closed
     assert cluster.part(Logs).start_offset(log.key) == 0
 

@@ -121,7 +121,7 @@ def test_files_of_an_earlier_topic_with_the_same_name_are_removed(tmp_path: Path
         write(log, produced_batch(3))
     with open_log(tmp_path, "B" * 22) as log:
         assert log.end_offset == 0
-        log.close()
+        log.delete()
     assert not (tmp_path / "logs" / "t-0").exists()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kproxy.spark.ingest.arrow import Batches
+from kproxy.spark.ingest.arrow import BatchReader
 from kproxy.spark.ingest.decode import uri_of
 from kproxy.spark.ingest.json_blocks import parse_block
 from kproxy.spark.ingest.local_tables import Piece, _blocks
@@ -26,11 +26,11 @@ FIRST = LINES.splitlines()[0]
 
 
 def rows_of(block: bytes) -> pa.Table:
-    return pa.Table.from_batches(list(Batches(ROW).of_block(block, "file:/x")))
+    return pa.Table.from_batches(list(BatchReader(ROW).read_block(block, "file:/x")))
 
 
 def rows_line_by_line(block: bytes) -> pa.Table:
-    reader = Batches(ROW)
+    reader = BatchReader(ROW)
     return pa.Table.from_batches([row for line in block.splitlines() for row in reader._batches([line], "file:/x")])
 
 
@@ -39,7 +39,7 @@ def test_block_yields_the_same_rows_as_its_lines(block: bytes) -> None:
     if block:
         assert rows_of(block).combine_chunks().equals(rows_line_by_line(block).combine_chunks())
     else:
-        assert list(Batches(ROW).of_block(block, "file:/x")) == []
+        assert list(BatchReader(ROW).read_block(block, "file:/x")) == []
 
 
 def test_ordinary_lines_are_parsed_together() -> None:
