@@ -41,7 +41,7 @@ def served(release: str) -> Mapping[int, tuple[int, int]]:
 
 
 @functools.cache
-def refused_from() -> Mapping[tuple[int, int], str]:
+def first_lines_without() -> Mapping[tuple[int, int], str]:
     """Return, by API key and version, the first release line whose brokers no longer serve the version."""
     last_lines = {
         (key, version): name

@@ -118,7 +118,7 @@ class RecordAcquirer:
             )
             if is_last_delivery and selected:
                 break
-            excess_deliveries = run.deliveries - self._throttled_from
+            excess_deliveries = run.deliveries - self._throttle_threshold
             if excess_deliveries >= 0 and not portion:
                 portion = max(1, len(batch) >> (excess_deliveries + 1))
             limit = len(run)
@@ -180,10 +180,10 @@ class RecordAcquirer:
             if run.state is RecordState.AVAILABLE
             and (not batch.split or (run.last >= first and run.first <= self._last))
         )
-        return max(deliveries, default=0) >= self._throttled_from
+        return max(deliveries, default=0) >= self._throttle_threshold
 
     @property
-    def _throttled_from(self) -> int:
+    def _throttle_threshold(self) -> int:
         return max(_MIN_THROTTLED_DELIVERIES, -(-self._request.max_deliveries // 2))
 
     def _end_of_batch(self, offset: int) -> int:

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from dissectors.messages.message import API_VERSIONS, UNSUPPORTED_VERSION
-from dissectors.schemas.release_versions import refused_from
+from dissectors.schemas.release_versions import first_lines_without
 from kproxy.spark.columns import array_or_empty, client_name, constant_map
 from kproxy.spark.sentences import host, text
 
@@ -91,5 +91,5 @@ def _count_uses(lines: DataFrame) -> DataFrame:
 
 def refused_since(api_key: Column, api_version: Column) -> Column:
     """Return the first release line without a version that earlier lines supported; null if there is none."""
-    lines_by_version = {f"{key} {version}": line for (key, version), line in refused_from().items()}
+    lines_by_version = {f"{key} {version}": line for (key, version), line in first_lines_without().items()}
     return constant_map(lines_by_version)[text(api_key.cast("string"), " ", api_version.cast("string"))]

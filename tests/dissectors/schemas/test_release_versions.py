@@ -6,14 +6,14 @@ import pytest
 
 from dissectors import schemas
 from dissectors.schemas import lines, removed_versions
-from dissectors.schemas.release_versions import refused_from, served
+from dissectors.schemas.release_versions import first_lines_without, served
 
 
 def test_newest_release_refuses_removed_versions() -> None:
     newest = served(removed_versions.newest_release())
     for key, lowest in removed_versions.lowest_served().items():
         assert newest.get(key, (None, None))[0] == lowest
-    for (key, version), line in refused_from().items():
+    for (key, version), line in first_lines_without().items():
         assert removed_versions.is_removed(key, version), (key, version)
         assert not removed_versions.advertises(served(line), key, version)
 
@@ -37,11 +37,14 @@ def test_release_line_serves_the_client_apis_of_its_brokers(name: str) -> None:
 
 
 def test_versions_removed_by_kip_896_are_refused() -> None:
-    assert refused_from()[1, 2] == "4.0"  # Fetch
-    assert refused_from()[6, 0] == "4.0"  # UpdateMetadata
-    assert (1, 4) not in refused_from()
-    assert (11, 0) not in refused_from()  # JoinGroup, for librdkafka
-    assert (38, 1) not in refused_from()  # CreateDelegationToken, which the first releases with only KRaft lacked
+    assert first_lines_without()[1, 2] == "4.0"  # Fetch
+    assert first_lines_without()[6, 0] == "4.0"  # UpdateMetadata
+    assert (1, 4) not in first_lines_without()
+    assert (11, 0) not in first_lines_without()  # JoinGroup, for librdkafka
+    assert (
+        38,
+        1,
+    ) not in first_lines_without()  # CreateDelegationToken, which the first releases with only KRaft lacked
 
 
 def test_release_between_two_imported_ones_has_its_apis() -> None:
