@@ -86,6 +86,11 @@ _CONTRADICTIONS: Final = (
         _final_error("a replication factor of 1 needs only one broker", "it must accept 1; or no broker is registered"),
     ),
     _Contradiction(
+        ("Fetch", "ShareFetch"), Error.REQUEST_TIMED_OUT, lambda _request, _row: True,
+        _transient_error("a fetch has no timeout that can fail, so clients take this for an unexpected error",
+                         "when max_wait_ms runs out, it must answer without an error, with the records that it has"),
+    ),
+    _Contradiction(
         ("ConsumerGroupHeartbeat", "ShareGroupHeartbeat"), Error.GROUP_ID_NOT_FOUND,
         lambda request, _: request.get("member_epoch", 0) > 0,
         final_error("the coordinator no longer has the group of this member: it was deleted, or has expired",

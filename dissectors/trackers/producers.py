@@ -31,6 +31,9 @@ _REMEMBERED_BATCHES = 5
 #: The longest time (ns) for retries: clients give up earlier (delivery.timeout.ms is 2 minutes, librdkafka's 5).
 _MAX_RETRY_TIME = 600 * 1_000_000_000
 
+#: A response this long (ns) after the end of its transaction was hardly written before that end.
+_ENDED_BEFORE = 100 * 1_000_000
+
 _IRREGULAR, _REFUSED, _EMPTY = FrameFlags.IRREGULAR.value, FrameFlags.REFUSED.value, FrameFlags.EMPTY.value
 _RESENT, _RAISED = FrameFlags.RESENT.value, FrameFlags.RAISED.value
 
@@ -46,8 +49,8 @@ class SequenceGap(NamedTuple):
 class Attempt:
     """A Produce request of the connection `sender`, and its outcome.
 
-    `is_misread`: the response is not in the layout of its version, so the client cannot decode it. `outside` are its
-    transactional batches that are part of no known transaction, with their producer id and epoch.
+    `is_misread`: the response is not in the layout of its version, so the client cannot decode it. `transactional` are
+    its transactional batches, and `outside` those that are part of no known transaction, with producer id and epoch.
     """
 
     at: int
@@ -56,6 +59,7 @@ class Attempt:
     is_misread: bool = False
     refused: dict[TopicPartition, int] = field(default_factory=dict)
     gaps: dict[TopicPartition, SequenceGap] = field(default_factory=dict)
+    transactional: dict[TopicPartition, tuple[int, int]] | None = None
     outside: dict[TopicPartition, tuple[int, int]] | None = None
 
     def outcome(self, topic_partition: TopicPartition) -> str:
@@ -216,6 +220,10 @@ class Producers:
         begun, continued, self._begun, self._continued = self._begun, self._continued, [], []
         if not name:
             return
+        attempt.transactional = {
+            topic_partition: (batch.producer_id, batch.producer_epoch)
+            for topic_partition, batch in (*begun, *continued)
+        }
         for topic_partition, batch in (*begun, *continued):
             if transactions.is_outside(name, topic_partition, connection):
                 attempt.outside = attempt.outside or {}
@@ -300,8 +308,20 @@ class Producers:
             attempt.is_misread = not well_formed or message.diagnosis is not None
             if self.refused:
                 attempt.refused.update((topic_partition, code) for topic_partition, code, _ in self.refused)
-            if attempt.outside and well_formed:
+            if attempt.transactional and well_formed and _has_ended_since(attempt, event, connection):
+                _note_outside_batches(attempt.transactional, message, connection)
+            elif attempt.outside and well_formed:
                 _note_outside_batches(attempt.outside, message, connection)
+
+
+def _has_ended_since(attempt: Attempt, event: ResponseReceived, connection: ConnectionState) -> bool:
+    """Whether the transaction of a Produce request ended while the broker had not answered it."""
+    assert event.request is not None
+    producers = connection.run.state(OpenTransactions).producers
+    producer = producers.get(event.request.message.body.get("transactional_id") or "")
+    if producer is None or producer.begun_at is not None or producer.ended_at is None or producer.version != 1:
+        return False
+    return attempt.at < producer.ended_at <= event.at - _ENDED_BEFORE
 
 
 def _note_outside_batches(

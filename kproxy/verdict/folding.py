@@ -17,10 +17,10 @@ EXPLAINED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "C004": ("C021", "G001", "G002", "G004", "M"),
     "C012": ("C004", "C020", "G001", "G002", "G004"),
     "C013": ("C015", "C022", "L", "M", "V007", "X"),
-    "C015": ("C022",),
+    "C015": ("C022", "X010"),
     "C017": ("C013", "C015", "C022", "L", "M", "V", "X"),
     "C020": ("C004", "C006", "C007", "C021", "G001", "G002", "G004", "M"),
-    "E002": ("T008",),
+    "E002": ("E002", "T008"),
     "E005": ("S032", "S033", "S035", "S074", "S084", "T003"),
     "G001": ("S014",),
     "G003": ("S013",),
@@ -53,6 +53,11 @@ _CLOSED: Final = frozenset({"C013", "C015", "C022", "V007"})
 #: are also linked by the producer that they name.
 _TRANSACTIONS: Final = "T"
 _PRODUCER: Final = re.compile(r"\bproducer \d+, epoch \d+")
+#: Findings of the families above that break nothing by themselves.
+_BYSTANDERS: Final = frozenset({"X005", "X009", "X019"})
+#: A streak of refusals that lasts is reported once more, as an error.
+_STREAK: Final = "E002"
+_REFUSED: Final = re.compile(r"\d+ of \d+ (\w+ requests of .+? were refused with \w+)")
 
 
 def explain(ranked: Sequence[Cause]) -> None:
@@ -65,7 +70,11 @@ def explain(ranked: Sequence[Cause]) -> None:
         if (codes := EXPLAINED_BY.get(code)) is None:
             continue
         if code not in candidates:
-            causes = (cause for cause in relevant if cause.finding.code.startswith(codes))
+            causes = (
+                cause
+                for cause in relevant
+                if cause.finding.code.startswith(codes) and cause.finding.code not in _BYSTANDERS
+            )
             candidates[code] = list(islice(causes, _MAX_CANDIDATES))
         parent = next(
             (
@@ -85,9 +94,13 @@ def explain(ranked: Sequence[Cause]) -> None:
 
 def _belongs_together(cause: Cause, other: Cause) -> bool:
     """Whether two causes meet, or name the same transaction, or the same request that makes a server close."""
+    codes = cause.finding.code, other.finding.code
+    if set(codes) == {_STREAK}:
+        refused, other_refused = (_REFUSED.match(streak_cause.finding.message) for streak_cause in (cause, other))
+        is_later = other.finding.severity == Severity.ERROR != cause.finding.severity
+        return is_later and refused is not None and other_refused is not None and refused[1] == other_refused[1]
     if cause.meets(other):
         return True
-    codes = cause.finding.code, other.finding.code
     if _CLOSED.issuperset(codes):
         return not cause.requests.isdisjoint(other.requests)
     if not all(code.startswith(_TRANSACTIONS) for code in codes):

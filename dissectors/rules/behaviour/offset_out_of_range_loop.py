@@ -16,7 +16,7 @@ from dissectors.trackers.fetches import Fetches
 from dissectors.trackers.partitions import TopicPartition, label, topic_name_or_id
 from dissectors.trackers.recurrence import SECOND, Recurrence
 from dissectors.trackers.state import ConnectionState
-from dissectors.trackers.triggers import FrameFlags
+from dissectors.trackers.triggers import FrameFlags, Trigger
 
 OFFSET_OUT_OF_RANGE = Error.OFFSET_OUT_OF_RANGE
 _INTERVAL = 3
@@ -38,6 +38,20 @@ class _Redirect(NamedTuple):
     replica: int
     high_watermark: int
     at: int
+
+
+class _ListedOffset(NamedTuple):
+    """An offset in a ListOffsets response, and when it arrived (ns)."""
+
+    offset: int
+    at: int
+
+
+class _ListedOffsets(BoundedDict[Hashable, _ListedOffset]):
+    """The offsets that ListOffsets returned, by consumer and partition, while offsets are out of range."""
+
+    def __init__(self) -> None:
+        super().__init__(_MAX_REDIRECTS)
 
 
 class _Redirects:
@@ -75,6 +89,7 @@ def _consumer_key(connection: ConnectionState) -> tuple[str, str | None]:
     events=(ResponseReceived,),
     apis=("Fetch",),
     only=FrameFlags.REFUSED,
+    also=(Trigger((ResponseReceived,), ("ListOffsets",)),),
     needs=(Fetches,),
     since="0.1",
     blame="client",
@@ -111,6 +126,18 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
     < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
     ```
 
+    It looks up an offset, and does not use it:
+    ```story
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
+    > ListOffsets v2 {"topics": [{"name": "t", "partitions": [{"timestamp": -2}]}]}
+    < {"topics": [{"name": "t", "partitions": [{"offset": 9}]}]}
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
+    > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}
+    < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
+    ```
+
     ## Looks alike
     A reset to an existing offset:
     ```story
@@ -127,6 +154,9 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
     https://github.com/twmb/franz-go/issues/885
     https://github.com/platformatic/kafka/issues/304
     """
+    if event.message is not None and event.message.api == "ListOffsets":
+        _note_listed_offsets(event, connection)
+        return
     fetches, redirects = connection.state(Fetches), connection.run.state(_Redirects)
     if not fetches.refused or event.message is None:
         redirects.observe(event, connection)
@@ -163,6 +193,15 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
                 "-2 or -1), not take a field of the refused partition",
                 cause=topic_partition[0],
             )
+        elif (listed := _listed_offset(topic_partition, event.at, connection)) not in (None, offsets[topic_partition]):
+            yield Problem(
+                f"the client requests offset {offsets[topic_partition]} of {label(topic_partition, connection)} "
+                f"{times} times although the broker answers {event.message.api} with OFFSET_OUT_OF_RANGE, and "
+                f"ListOffsets with offset {listed}",
+                **locate(event.message, *path),
+                hint="fix the client: after OFFSET_OUT_OF_RANGE it must fetch from the offset that ListOffsets returns",
+                cause=topic_partition[0],
+            )
         else:
             yield Problem(
                 f"the client requests offset {offsets[topic_partition]} of {label(topic_partition, connection)} "
@@ -174,3 +213,23 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
                 "consumer's lag",
                 cause=topic_partition[0],
             )
+
+
+def _note_listed_offsets(event: ResponseReceived, connection: ConnectionState) -> None:
+    """Remember the offsets that a consumer looks up."""
+    assert event.message is not None
+    listed_offsets, consumer = connection.run.state(_ListedOffsets), _consumer_key(connection)
+    for topic in event.message.body.get("topics") or ():
+        for row in topic.get("partitions") or ():
+            offset = row.get("offset", -1)
+            if offset >= 0 and not row.get("error_code"):
+                key = *consumer, topic.get("name") or "", row.get("partition_index", 0)
+                listed_offsets[key] = _ListedOffset(offset, event.at)
+
+
+def _listed_offset(topic_partition: TopicPartition, at: int, connection: ConnectionState) -> int | None:
+    """Return the offset that a consumer looked up recently; None if it has not."""
+    topic, partition = topic_partition
+    name = connection.run.topic_names.get(topic, topic)
+    listed = connection.run.state(_ListedOffsets).get((*_consumer_key(connection), name, partition))
+    return listed.offset if listed is not None and at - listed.at <= _OBSERVED_FOR else None

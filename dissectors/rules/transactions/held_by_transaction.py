@@ -23,8 +23,11 @@ from dissectors.trackers.stable_offsets import StableOffsets
 from dissectors.trackers.state import ConnectionState
 from dissectors.trackers.transactions import OpenTransactions
 from dissectors.trackers.triggers import FrameFlags, Trigger
+from dissectors.trackers.versions import client_key
 
 _CODE = "T001"
+#: The timestamp with which ListOffsets asks for the end of a partition.
+_END = -1
 _MAX_CONNECTIONS = 10_000
 _MAX_PARTITIONS = 100
 
@@ -42,6 +45,13 @@ class _HeldPartition:
     end: int
     since: int
     due: int
+
+
+class _UncommittedEnds(BoundedDict[tuple[tuple[str, str | None], TopicPartition], int]):
+    """The ends of partitions that ListOffsets returned to a client that did not ask for committed records only."""
+
+    def __init__(self) -> None:
+        super().__init__(_MAX_CONNECTIONS)
 
 
 class _HeldPartitions:
@@ -62,7 +72,7 @@ class _HeldPartitions:
     events=(ResponseReceived,),
     apis=("Fetch",),
     only=FrameFlags.HELD,
-    also=(Trigger((DeadlinePassed, ConnectionEnded)),),
+    also=(Trigger((DeadlinePassed, ConnectionEnded)), Trigger((ResponseReceived,), ("ListOffsets",))),
     limits=(STILL,),
     needs=(Fetches, Producers, OpenTransactions, StableOffsets),
     since="0.1",
@@ -144,7 +154,9 @@ def held_by_transaction(
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
     """
     held_by_connection, key = connection.run.state(_HeldPartitions).by_connection, connection.connection_id
-    if isinstance(event, ConnectionEnded):
+    if isinstance(event, ResponseReceived) and event.message is not None and event.message.api == "ListOffsets":
+        _note_uncommitted_ends(event, connection)
+    elif isinstance(event, ConnectionEnded):
         for topic_partition in held_by_connection.pop(key, ()):
             connection.meet_deadline(_CODE, (key, topic_partition))
     elif isinstance(event, DeadlinePassed):  # a fetch session omits unchanged partitions
@@ -163,6 +175,24 @@ def held_by_transaction(
                 held_partition = _record_waiting(topic_partition, row, event.at, connection, held_by_connection)
                 if event.at >= held_partition.due:
                     yield _report_and_reschedule(topic_partition, held_partition, event.at, connection)
+
+
+def _note_uncommitted_ends(event: ResponseReceived, connection: ConnectionState) -> None:
+    """Remember the ends of partitions that a client asks for without read_committed."""
+    if event.message is None or event.request_body is None or is_read_committed(event.request_body):
+        return
+    asked_for_end = {
+        (topic.get("name"), row.get("partition_index"))
+        for topic in event.request_body.get("topics") or ()
+        for row in topic.get("partitions") or ()
+        if row.get("timestamp") == _END
+    }
+    ends, client = connection.run.state(_UncommittedEnds), client_key(connection)
+    for topic in event.message.body.get("topics") or ():
+        for row in topic.get("partitions") or ():
+            topic_partition = topic.get("name") or "", row.get("partition_index", 0)
+            if topic_partition in asked_for_end and not row.get("error_code"):
+                ends[client, topic_partition] = row.get("offset", -1)
 
 
 def _record_waiting(
@@ -212,9 +242,19 @@ def _problem(
         f" not moved for {duration(at - partition.since)}"
     )
     holder = holder_of(topic_partition, partition.stable, partition.since, at, connection, waits=True)
+    named_partition = connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1]
+    end = connection.run.state(_UncommittedEnds).get((client_key(connection), named_partition), -1)
+    wants_uncommitted = end > partition.stable
     return Problem(
-        f"{text}: {holder.text}",
-        hint=holder.hint,
+        f"{text}: {holder.text}"
+        + (
+            f"; ListOffsets with isolation_level 0 told the client that the end is {end}, which it cannot reach"
+            if wants_uncommitted
+            else ""
+        ),
+        hint="if the client waits until it reaches that end, it must use isolation_level 1 in ListOffsets, too; "
+        * wants_uncommitted
+        + holder.hint,
         severity=holder.severity,
         blame=holder.blame,
         once_per=(partition_name, partition.stable, holder.kind),

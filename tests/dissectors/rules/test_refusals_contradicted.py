@@ -40,6 +40,14 @@ def test_refusal_of_a_supported_codec_is_blamed_on_the_broker() -> None:
     assert not error_findings(fetch.format(4) + response), "R013 reports that this codec needs a newer version"
 
 
+def test_fetch_that_times_out_is_blamed_on_the_broker() -> None:
+    fetch = '> Fetch v11 {"topics": [{"topic": "t", "partitions": [{}]}]}\n'
+    response = '< {"responses": [{"topic": "t", "partitions": [{"error_code": 7}]}]}\n+500ms\n'
+    reported = error_findings(30 * (fetch + response))
+    assert {(finding.code, finding.blame) for finding in reported} == {("E002", "broker")}
+    assert "a fetch has no timeout that can fail" in reported[0].message
+
+
 def test_member_of_a_group_that_is_gone_must_rejoin_or_fail() -> None:
     heartbeat = (
         '> ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "m", "member_epoch": %d}\n< {"error_code": 69}\n'

@@ -54,6 +54,38 @@ def test_clear_text_password_sent_by_kproxy_blames_the_proxy(server: str, severi
     assert "--upstream-tls" in (finding.hint or "")
 
 
+V0_LOGIN = PLAIN + TOKEN.replace("v1", "v0") % b"\0alice\0hunter2".hex() + "< {}\n"
+
+
+def closed_session(number: int, *, after: str = "+20s", login: str = V0_LOGIN) -> str:
+    """Return a connection that its server closes with a request in flight, some time after the login."""
+    lines = f"{login}+20s\n> Metadata v9\n< {{}}\n+20s\n> Metadata v9\n< {{}}\n{after}\n> Metadata v9\nclose by=server how=fin".splitlines()
+    numbered_lines = [line if line.startswith("+") else f"{number}{line.replace('close', ' close')}" for line in lines]
+    opened = f"open {number} client=10.0.0.9:5000{number} server=10.0.0.1:9092\n"
+    return opened + "\n".join(numbered_lines) + "\n"
+
+
+def test_sessions_of_equal_length_without_a_known_lifetime_are_reported() -> None:
+    [finding] = findings(closed_session(1) + "+3s\n" + closed_session(2, after="+21s"), "X010")
+    assert finding.message.startswith("the server closed a connection of client 'app' 61 s after its login, as it did")
+    assert (finding.expected, finding.got) == ("SaslAuthenticate v1 or later", "v0")
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        closed_session(1),
+        closed_session(1) + closed_session(2, after="+29s"),
+        closed_session(1).replace("+20s", "+5s") + closed_session(2).replace("+20s", "+5s"),
+        closed_session(1).replace("by=server", "by=client") + closed_session(2).replace("by=server", "by=client"),
+        closed_session(1, login=ALICE_LOGIN.replace("60000", "0"))
+        + closed_session(2, login=ALICE_LOGIN.replace("60000", "0")),
+    ],
+)
+def test_closed_sessions_that_may_have_another_cause_are_not_reported(story: str) -> None:
+    assert findings(story, "X010") == []
+
+
 def test_mechanism_mismatch_blames_a_broker_that_advertises_the_mechanism() -> None:
     story = """
         > SaslHandshake v1 {"mechanism": "PLAIN"}

@@ -401,6 +401,44 @@ def test_batch_written_after_its_transaction_is_hanging() -> None:
     assert "its latest one was aborted" in finding.message
 
 
+def late_response(*, pause: str = "+1s") -> str:
+    """Return a story in which the broker answers a Produce only after the end of its transaction."""
+    first_produce, answer = LATE_BATCH.partition("2> EndTxn")[0].rsplit("2< ", 1)
+    return (
+        f"{first_produce}3> EndTxn v1 {END_OF_LATE_BATCH}\n3< {{}}\n{pause}\n2< {answer.replace('3}', '5}')}"
+        + LATE_BATCH.split("ADDED\n")[1].split('"base_offset": 5}]}]}\n', 1)[1]
+    )
+
+
+END_OF_LATE_BATCH = '{"transactional_id": "pay-1", "producer_id": 9001, "producer_epoch": 0, "committed": false}'
+
+
+def test_batch_acknowledged_after_the_end_of_its_transaction_is_hanging() -> None:
+    [finding] = findings(late_response(), "T001")
+    assert "a hanging transaction of transactional id 'pay-1' (producer 9001, epoch 0)" in finding.message
+    assert "its latest one was aborted" in finding.message
+
+
+def test_batch_acknowledged_just_after_the_end_of_its_transaction_may_be_part_of_it() -> None:
+    [finding] = findings(late_response(pause="+50ms"), "T001")
+    assert "hanging" not in finding.message
+
+
+def test_end_of_a_partition_that_a_reader_of_committed_records_cannot_reach_is_named() -> None:
+    list_end = (
+        '> ListOffsets v2 {"isolation_level": LEVEL, "topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}\n'
+        + ('< {"topics": [{"name": "t", "partitions": [{"offset": 9}]}]}\n')
+    )
+    [finding] = findings(list_end.replace("LEVEL", "0") + BLOCKED_FETCHES, "T001")
+    assert (
+        "ListOffsets with isolation_level 0 told the client that the end is 9, which it cannot reach" in finding.message
+    )
+    assert finding.hint is not None
+    assert "it must use isolation_level 1 in ListOffsets, too" in finding.hint
+    [finding] = findings(list_end.replace("LEVEL", "1") + BLOCKED_FETCHES, "T001")
+    assert "ListOffsets" not in finding.message + (finding.hint or "")
+
+
 def test_batch_of_the_next_transaction_is_not_hanging() -> None:
     [finding] = findings(LATE_BATCH.replace("ADDED\n", SECOND_BEGIN.lstrip()), "T001")
     assert "hanging" not in finding.message

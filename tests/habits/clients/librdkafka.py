@@ -395,7 +395,7 @@ HUGE = {
 VARIANTS: dict[str, tuple[Variant, Variant]] = {
     "client-per-message": (repeat_variant(produce({}, records=1), 25), produce({}, records=25)),
     "producer-per-task": (open_producers(24, SAFE), open_producers(1, SAFE)),
-    "flush-each": (produce({}, flush_each=True), produce(LINGER)),
+    "flush-each": (produce({}, flush_each=True), produce(SAFE | LINGER)),
     "no-linger": (produce(ONE_BATCH_EACH, records=600), produce(LINGER, records=600)),
     "no-compression": (produce(LINGER, value=TEXT), produce(LINGER | {"compression.type": "lz4"}, value=TEXT)),
     "acks-0": (produce({"acks": 0} | ONE_BATCH_EACH, records=400), produce({"acks": "all"} | LINGER, records=400)),

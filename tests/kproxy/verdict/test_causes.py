@@ -267,6 +267,29 @@ def test_consequence_of_a_transaction_is_listed_below_its_cause() -> None:
     assert (cause.finding.code, codes(cause.consequences)) == ("T003", ["E005"])
 
 
+def test_clear_text_password_does_not_explain_a_closed_connection() -> None:
+    password, closed = waiting_finding("X005", "warning", 1, "n-1"), waiting_finding("C013", "warning", 7, "n-1")
+    assert sorted(codes(collect_causes(password, closed).verdict())) == ["C013", "X005"]
+    expired = waiting_finding("X010", "warning", 7, "n-1")
+    causes = {
+        cause.finding.code: codes(cause.consequences) for cause in collect_causes(password, closed, expired).verdict()
+    }
+    assert causes == {"X005": [], "X010": ["C013"]}
+
+
+def test_streak_of_refusals_that_became_an_error_is_one_cause() -> None:
+    def streak(severity: str, count: int, api: str) -> FindingLine:
+        finding_line = waiting_finding("E002", severity, count, "n-1")
+        finding_line.message = (
+            f"{count} of {count} {api} requests of client 'a' were refused with NOT_COORDINATOR in 9 s"
+        )
+        return finding_line
+
+    [cause] = collect_causes(streak("warning", 2, "Fetch"), streak("error", 4, "Fetch")).verdict()
+    assert (cause.finding.severity, codes(cause.consequences)) == ("error", ["E002"])
+    assert len(collect_causes(streak("warning", 2, "Heartbeat"), streak("error", 4, "Fetch")).verdict()) == 2
+
+
 def test_repeats_are_counted_once() -> None:
     first, second = request(1), request(2)
     repeat_line = response(second, repeats=[RepeatedFinding("L003", "error", offset=first.offset, count=2)])
