@@ -59,7 +59,8 @@ V0_LOGIN = PLAIN + TOKEN.replace("v1", "v0") % b"\0alice\0hunter2".hex() + "< {}
 
 def closed_session(number: int, *, after: str = "+20s", login: str = V0_LOGIN) -> str:
     """Return a connection that its server closes with a request in flight, some time after the login."""
-    lines = f"{login}+20s\n> Metadata v9\n< {{}}\n+20s\n> Metadata v9\n< {{}}\n{after}\n> Metadata v9\nclose by=server how=fin".splitlines()
+    exchange = "+20s\n> Metadata v9\n< {}\n"
+    lines = f"{login}{exchange}{exchange}{after}\n> Metadata v9\nclose by=server how=fin".splitlines()
     numbered_lines = [line if line.startswith("+") else f"{number}{line.replace('close', ' close')}" for line in lines]
     opened = f"open {number} client=10.0.0.9:5000{number} server=10.0.0.1:9092\n"
     return opened + "\n".join(numbered_lines) + "\n"
