@@ -91,7 +91,7 @@ _POLL = "check how long the member works between two polls (max.poll.interval.ms
 EXPLANATIONS = {
     Error.UNKNOWN_MEMBER_ID.name: ErrorExplanation(
         1,
-        "the coordinator removed it from the group, or no longer knows it; other members have its partitions",
+        "the coordinator removed it from the group, or no longer knows it; other members, if any, have its partitions",
         _POLL + "session.timeout.ms); a client that keeps using the same member id never gets back in",
     ),
     Error.ILLEGAL_GENERATION.name: ErrorExplanation(
