@@ -116,6 +116,26 @@ def test_assignment_is_compared_with_the_leaders_in_its_generation() -> None:
     assert "other bytes" in message
 
 
+def static_join(member: str, *, generation: int = 1) -> str:
+    return (
+        '3> JoinGroup v5 {"group_id": "g", "member_id": "", "group_instance_id": "b"}\n'
+        f'3< {{"generation_id": {generation}, "member_id": "{member}", "leader": "m-1"}}\n'
+    )
+
+
+def test_static_member_whose_id_was_replaced_gets_what_the_leader_assigned_to_its_old_id() -> None:
+    replaced = static_join("m-2") + static_join("m-3")
+    [message] = rule_messages("S018", replaced, leader_sync("0a"), member_sync("", member="m-3"))
+    assert message == (
+        "static member 'm-3' of group 'g' got nothing in generation 1: the leader assigned partitions to 'm-2', the id"
+        " that the coordinator had given it before in this generation"
+    )
+    assert rule_messages("S018", replaced, leader_sync("0a"), member_sync("0a", member="m-3")) == []
+    assert rule_messages("S018", replaced, leader_sync(""), member_sync("", member="m-3")) == []
+    rejoined = static_join("m-2") + static_join("m-3", generation=2)
+    assert rule_messages("S018", rejoined, leader_sync("0a"), member_sync("", member="m-3", generation=2)) == []
+
+
 @pytest.mark.parametrize(
     ("api", "response"),
     [
