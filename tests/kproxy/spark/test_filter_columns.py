@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from kproxy.cli.analyze import engines
 from kproxy.filters import FilterError, parse
@@ -81,12 +81,12 @@ def test_column_filters_match_the_filters_for_captures(captured: DataFrame) -> N
     discriminating_filters = 0
     for start in range(0, len(texts), 80):
         chunk = texts[start : start + 80]
-        results = rows.select(
-            *(filter_condition(parse(text)).alias(str(index)) for index, text in enumerate(chunk))
-        ).collect()
+        conditions = (filter_condition(parse(text)).alias(str(index)) for index, text in enumerate(chunk))
+        results = rows.select(*rows.columns, *conditions).collect()
+        lines = [line_of(Row(**{name: row[name] for name in rows.columns})) for row in results]  # in no certain order
         for index, text in enumerate(chunk):
             expected = [parse(text).matches(line) for line in lines]
-            assert [row[index] for row in results] == expected, text
+            assert [row[str(index)] for row in results] == expected, text
             discriminating_filters += 0 < sum(expected) < len(lines)
     assert discriminating_filters > 100  # most filters match some lines, but not all
 
