@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kproxy.spark.ingest.decode import CaptureOptions
 
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: The largest number of files that a message names.
 _MAX_NAMED = 10
 
@@ -57,6 +58,7 @@ def condition(selection: LineSelection) -> Column | None:
 
 
 def _parse_time(option: str, text: str | None) -> datetime | None:
+    """Return the time of an option, at least 1970, since no trace is older; None if it is not given."""
     from kproxy.filters import FilterError
     from kproxy.filters.fields import BY_NAME
     from kproxy.filters.nodes import Value
@@ -65,12 +67,17 @@ def _parse_time(option: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     if text.endswith(("s", "m")):
-        return datetime.now(UTC) - timedelta(microseconds=parse_duration_us(option, text))
+        elapsed_us = min(parse_duration_us(option, text), _now_us())
+        return datetime.now(UTC) - timedelta(microseconds=elapsed_us)
     try:
-        return datetime.fromisoformat(instant(BY_NAME["ts"], Value(text, quoted=True)))
+        return max(datetime.fromisoformat(instant(BY_NAME["ts"], Value(text, quoted=True))), EPOCH)
     except ValueError as error:
         reason = error.args[1] if isinstance(error, FilterError) else error
         raise UserError(f"{option} {text}: {reason}") from None
+
+
+def _now_us() -> int:
+    return (datetime.now(UTC) - EPOCH) // timedelta(microseconds=1)
 
 
 def parse_duration_us(option: str, text: str) -> int:

@@ -7,12 +7,11 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kproxy.cli.analyze.lines import LineSelection, capture_options, condition, warn_empty, warn_unread
+from kproxy.cli.analyze.lines import EPOCH, LineSelection, capture_options, condition, warn_empty, warn_unread
 from kproxy.cli.analyze.session import cause_of
 from kproxy.cli.damage import InputDamage
 from kproxy.errors import UserError
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 #: The status of gRPC if the server is gone, so that no other table can be made either.
 _SERVER_GONE = "StatusCode.UNAVAILABLE"
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelection, damage: InputDamage) -> None:
@@ -46,8 +43,8 @@ def analyze(spark: SparkSession, args: argparse.Namespace, selection: LineSelect
     period = Period(selection.since, selection.until)
     period_with_history = period
     if selection.since is not None and args.history and (args.html or "anomalies" in names):
-        longest_history = max(selection.since - _EPOCH, timedelta())  # no trace is older
-        period_with_history = Period(selection.since - min(args.history, longest_history), selection.until)
+        history = min(args.history, selection.since - EPOCH)
+        period_with_history = Period(selection.since - history, selection.until)
     if selection.sample is not None:
         print_message(
             f"counts and bytes are those of the sample only: {100 * selection.sample:.3g} % of the connections"
