@@ -1,6 +1,6 @@
 """Compare the tables of a standalone Spark cluster with those of the embedded engine.
 
-PYTHONPATH=. python benchmarks/cluster.py [LINES]    # needs the extra spark, and pysail; 2 million
+python -m benchmarks.cluster [LINES]    # needs kproxy installed with the extra spark, and pysail; 2 million lines
 
 The lines are generated and converted to Parquet once. A master and a worker with two executors run on loopback; their
 Python has no kproxy. Prints the tables that differ, and how long each engine took. The status is 1 if a table differs.

@@ -368,6 +368,8 @@ def test_records_of_a_fetch_have_the_time_of_its_response(tab: Tab, tmp_path: Pa
     assert [time for time, _, _ in records] == sorted(time for time, _, _ in records)
     produced_at = {place: row for row, (_, place, is_produced) in enumerate(records) if is_produced}
     fetched_at = {place: row for row, (_, place, is_produced) in enumerate(records) if not is_produced}
+    clients = tab.run("[...document.querySelectorAll('table.records tbody tr')].map((row) => row.cells[7].innerText)")
+    assert all(clients)
     places = produced_at.keys() & fetched_at.keys()
     assert places
     assert all(produced_at[place] < fetched_at[place] for place in places)

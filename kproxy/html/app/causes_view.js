@@ -21,7 +21,7 @@ export class CausesView {
   /** Returns a note about responses with an error, which are often part of ordinary work and then no cause. */
   refusals() {
     const { refused } = this.app.source.state;
-    return refused ? el("p", "dim", `${pluralize(refused, "response")} with an error: `, anchor("", toHash({ view: "apis", sort: "-errors" }), "which, by API"), ", ", anchor("", toHash({ view: "frames", filter: "error!=0 and not finding" }), "those without a finding"), ".") : null;
+    return refused ? el("p", "dim", `${pluralize(refused, "response")} with an error: `, anchor("", toHash({ view: "apis", sort: "-errors" }), "list by API"), " · ", anchor("", toHash({ view: "frames", filter: "error!=0 and not finding" }), "those without a finding"), ".") : null;
   }
   cause(cause) {
     const framesHash = (text) => toHash({ view: "frames", filter: text });

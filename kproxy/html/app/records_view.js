@@ -4,13 +4,14 @@ import { saveFile, toCsv } from "./copies.js";
 import { drawCell } from "./exchange.js";
 import { formatTime, timeTitle } from "./formats.js";
 import { toHash } from "./router.js";
-import { API, CONNECTION, LATENCY, NUMBER, TIME, shortName } from "./rows.js";
+import { API, CLIENT, CONNECTION, LATENCY, NUMBER, TIME, shortName } from "./rows.js";
 
 const MAX_RECORDS = 200, PAUSE_MS = 100;
 /** The columns: name, title, and the sort key of a record and its row. */
 const COLUMNS = [
   ["time", "", (_, { time }) => time], ["topic", "topic", ({ topic, partition }) => [topic ?? "", partition]], ["offset", "offset", ({ offset }) => offset ?? -1], ["key", "key", ({ key }) => key ?? ""],
   ["value", "value", ({ value }) => value ?? ""], ["headers", "headers", ({ headers }) => headers], ["frame", "frame", ({ frame }) => frame],
+  ["client", "client", ({ client }) => client],
 ];
 const compare = (left, right) => Array.isArray(left) ? compare(left[0], right[0]) || compare(left[1], right[1]) : left < right ? -1 : left > right ? 1 : 0;
 
@@ -21,7 +22,7 @@ export class RecordsView {
     this.head = el("thead", "");
     this.more = el("p", "more");
     this.scrolling = setAttributes(el("div", "scroll", el("table", "records", this.head, this.body), this.more), { tabindex: 0, role: "region", "aria-label": "Records" });
-    this.box = el("div", "overview", el("div", "tables", el("p", "about dim", "Records of Produce requests and Fetch responses; with a filter of keys, values or headers, or a text, those that match. Masked values stay masked; without --payloads, keys and values are shown as text or hex."), this.scrolling));
+    this.box = el("div", "overview", el("div", "tables", el("p", "about dim", "All records of Produce requests and Fetch responses. A filter on keys, values or headers, or a text, leaves only those that match. Masked values stay masked."), this.scrolling));
   }
   async show(state, previous) {
     const key = JSON.stringify([state.filter, state.only]);
@@ -62,10 +63,10 @@ export class RecordsView {
   }
   addRecord(row, topic, partition, [offset, timestamp, key, value, headers]) {
     const time = row[TIME] + (row[API] === "Produce" ? 0 : row[LATENCY] ?? 0); // of the response that has the record
-    const headerTexts = headers.flatMap(([name, cell]) => [el("span", "dim", `${name}: `), cell[1], el("br", "")]);
+    const headerTexts = headers.flatMap(([name, cell]) => [el("span", "dim", `${name}: `), ["null", "empty"].includes(cell[0]) ? el("span", "dim", cell[0]) : cell[1], el("br", "")]);
     const element = el("tr", "", el("td", "", formatTime(time)), el("td", "topic", topic === null ? "?" : `${topic}[${partition}]`), el("td", "number", offset ?? ""), el("td", "", drawCell(key)),
-      el("td", "value", drawCell(value)), el("td", "", ...headerTexts), el("td", "", anchor("", toHash({ view: "frames", row: row[NUMBER] }), `${shortName(row[CONNECTION])} ${row[API]}`)));
-    const record = { time: timestamp || new Date(time / 1000).toISOString(), topic, partition, offset, key: key[1] || key[0], value: value[1] || value[0], headers: headers.map(([name, cell]) => `${name}=${cell[1]}`).join(" "), frame: row[NUMBER] };
+      el("td", "value", drawCell(value)), el("td", "", ...headerTexts), el("td", "", anchor("", toHash({ view: "frames", row: row[NUMBER] }), `${shortName(row[CONNECTION])} ${row[API]}`)), el("td", "", row[CLIENT] ?? ""));
+    const record = { time: timestamp || new Date(time / 1000).toISOString(), topic, partition, offset, key: key[1] || key[0], value: value[1] || value[0], headers: headers.map(([name, cell]) => `${name}=${cell[1]}`).join(" "), frame: row[NUMBER], client: row[CLIENT] ?? "" };
     this.rows.push({ record, element, time });
     this.body.append(element);
   }
