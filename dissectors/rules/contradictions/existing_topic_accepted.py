@@ -17,7 +17,7 @@ from dissectors.trackers.state import ConnectionState
 
 _MAX_TOPICS = 10_000
 
-#: A topic that is accepted and refused within this time (ns) was hardly created by somebody else in between.
+#: Within this time (ns), somebody else has hardly created or deleted the topic in between.
 _TOGETHER_WITHIN = 30 * SECOND
 
 
@@ -51,7 +51,8 @@ def existing_topic_accepted(event: ResponseReceived, connection: ConnectionState
 
     ## Usual cause
     A server that checks the names and numbers of a request with `validate_only`, but not whether the topic exists. If
-    the broker refuses the topic only after it had accepted it, another client may have created it within those seconds.
+    the broker refuses the topic only after it had accepted it, another client may have created it within those seconds;
+    only answers within 30 s are compared.
 
     ## Example
     ```story
@@ -97,10 +98,10 @@ def existing_topic_accepted(event: ResponseReceived, connection: ConnectionState
             continue
         key = connection.server, name[:MAX_NAME_LENGTH]
         previous, topics[key] = topics.get(key), _Answer(code != 0 or not is_validation, event.at)
-        if previous is None:
+        if previous is None or event.at - previous.at >= _TOGETHER_WITHIN:
             continue
         is_accepted_again = code == 0 and is_validation and previous.exists
-        is_refused_later = code != 0 and not previous.exists and event.at - previous.at < _TOGETHER_WITHIN
+        is_refused_later = code != 0 and not previous.exists
         if not (is_accepted_again or is_refused_later):
             continue
         elapsed = duration(event.at - previous.at)

@@ -26,9 +26,9 @@ _MAX_CLIENTS = 10_000
 
 
 class _Session:
-    """The SASL session of a connection: the version of SaslAuthenticate, and when a reported one expired (ns)."""
+    """The SASL session: the version of SaslAuthenticate, if any, and when a reported one expired (ns)."""
 
-    version = 0
+    version: int | None = None
     expired_at = 0
 
 
@@ -116,7 +116,7 @@ def reauth_overdue(event: RequestReceived | ConnectionEnded, connection: Connect
 def _check_unknown_lifetime(event: ConnectionEnded, connection: ConnectionState) -> Iterator[Problem]:
     """Yield a problem if the server closed two sessions equally long after logins that did not return a lifetime."""
     authentication, run = connection.state(Authentication), connection.run
-    if not authentication.authenticated_at or authentication.lifetime_ms or connection.state(_Session).version:
+    if not authentication.authenticated_at or connection.state(_Session).version != 0:
         return
     if run.state(ConnectionEndings).cause not in (CLOSED_IN_FLIGHT, CLOSED_UPON_REQUEST):
         return

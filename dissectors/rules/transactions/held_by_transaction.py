@@ -244,17 +244,13 @@ def _problem(
     holder = holder_of(topic_partition, partition.stable, partition.since, at, connection, waits=True)
     named_partition = connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1]
     end = connection.run.state(_UncommittedEnds).get((client_key(connection), named_partition), -1)
-    wants_uncommitted = end > partition.stable
+    text, hint = f"{text}: {holder.text}", holder.hint
+    if end > partition.stable:
+        text += f"; ListOffsets with isolation_level 0 told the client that the end is {end}, which it cannot reach"
+        hint = f"if the client waits for that end, it must use isolation_level 1 in ListOffsets, too; {hint}"
     return Problem(
-        f"{text}: {holder.text}"
-        + (
-            f"; ListOffsets with isolation_level 0 told the client that the end is {end}, which it cannot reach"
-            if wants_uncommitted
-            else ""
-        ),
-        hint="if the client waits until it reaches that end, it must use isolation_level 1 in ListOffsets, too; "
-        * wants_uncommitted
-        + holder.hint,
+        text,
+        hint=hint,
         severity=holder.severity,
         blame=holder.blame,
         once_per=(partition_name, partition.stable, holder.kind),

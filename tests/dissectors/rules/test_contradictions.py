@@ -561,6 +561,7 @@ def test_refusing_a_topic_soon_after_validate_only_accepted_it_is_reported() -> 
     "story",
     [
         f"{VALIDATED}+1m\n{ALREADY_EXISTS}",  # another client may have created it
+        f"{CREATED}+1m\n{VALIDATED}",  # another client may have deleted it
         f"{VALIDATED}{VALIDATED}{CREATED}",
         f"{CREATED}{ALREADY_EXISTS}{ALREADY_EXISTS}",
         f"{create_topic(validate_only=False, error=41)}{VALIDATED}",  # the controller has moved

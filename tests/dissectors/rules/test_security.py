@@ -56,6 +56,11 @@ def test_clear_text_password_sent_by_kproxy_blames_the_proxy(server: str, severi
 
 V0_LOGIN = PLAIN + TOKEN.replace("v1", "v0") % b"\0alice\0hunter2".hex() + "< {}\n"
 
+#: SASL PLAIN without SaslAuthenticate: the token has no request header.
+RAW_LOGIN = '> SaslHandshake v0 {"mechanism": "PLAIN"}\n< {"mechanisms": ["PLAIN"]}\n' + (
+    "> hex 0000000e" + b"\0alice\0hunter2".hex() + "\n< hex 00000000\n"
+)
+
 
 def closed_session(number: int, *, after: str = "+20s", login: str = V0_LOGIN) -> str:
     """Return a connection that its server closes with a request in flight, some time after the login."""
@@ -79,6 +84,7 @@ def test_sessions_of_equal_length_without_a_known_lifetime_are_reported() -> Non
         closed_session(1) + closed_session(2, after="+29s"),
         closed_session(1).replace("+20s", "+5s") + closed_session(2).replace("+20s", "+5s"),
         closed_session(1).replace("by=server", "by=client") + closed_session(2).replace("by=server", "by=client"),
+        closed_session(1, login=RAW_LOGIN) + closed_session(2, login=RAW_LOGIN),  # without SaslAuthenticate
         closed_session(1, login=ALICE_LOGIN.replace("60000", "0"))
         + closed_session(2, login=ALICE_LOGIN.replace("60000", "0")),
     ],
