@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 
 from dissectors import schemas
 from dissectors.trackers.answered_apis import DISCOVERY_APIS
+from kproxy.counting.routine_errors import ROUTINE_ERRORS
 from kproxy.spark.derived.connections import connections
 from kproxy.spark.derived.exchanges import exchanges
-from kproxy.spark.routine_errors import ROUTINE_ERRORS
 from kproxy.spark.sentences import host
 
 #: A request with the same API, size and topics within this time (us) after another was lost is a retry: clients
@@ -41,7 +41,7 @@ def resent_requests(lines: DataFrame) -> DataFrame:
     connection_ends = ended_connections.select(
         "connection_id", F.unix_micros("closed_at").alias("ended_us"), F.col("by").alias("closed_by")
     )
-    ended_lines = lines.join(connection_ends, "connection_id")  # with the ends, so that these are joined only once
+    ended_lines = connection_ends.join(lines, "connection_id")  # with the ends, so that these are joined only once
     columns = {"host": host(F.col("client")), "names": _topics_hash()}
     columns |= {name: F.col(name) for name in ("size", "ended_us", "closed_by")}
     lost = (
@@ -51,7 +51,7 @@ def resent_requests(lines: DataFrame) -> DataFrame:
     )  # fmt: skip
     is_same = [F.col(name).eqNullSafe(F.col(f"lost_{name}")) for name in _IDENTITY_COLUMNS]
     is_soon = F.col("us").between(F.col("ended_us"), F.col("ended_us") + _RETRY_US)
-    pairs = requests.join(lost, [*is_same, is_soon, F.col("connection_id") != F.col("lost_connection_id")])
+    pairs = lost.join(requests, [*is_same, is_soon, F.col("connection_id") != F.col("lost_connection_id")])
     # Each lost request is matched with the first repetition, and each repetition with one lost request.
     by_lost_request = Window.partitionBy("lost_connection_id", "lost_us", "lost_api").orderBy("us", "connection_id")
     by_repetition = Window.partitionBy("connection_id", "us", "correlation_id").orderBy(F.desc("lost_us"))

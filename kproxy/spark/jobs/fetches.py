@@ -56,7 +56,8 @@ def fetches(lines: DataFrame) -> DataFrame:
     )
     by_client = Window.partitionBy("cluster", "client", "group_id")
     return (
-        responses.join(memberships(lines), ["cluster", "client", "host"], "left")
+        memberships(lines)
+        .join(responses, ["cluster", "client", "host"], "right")
         .withColumn("group_id", F.coalesce("own_group", "member_group"))
         .groupBy("cluster", "client", "group_id", "view.topic")
         .agg(*_counts())

@@ -88,7 +88,7 @@ def _races(lines: DataFrame, ended_connections: DataFrame) -> DataFrame:
     previous = F.lag("ts").over(Window.partitionBy("connection_id").orderBy("ts", "kind", "offset"))
     # Closes are few; without a broadcast, Spark would sort all frames to join them.
     closes = F.broadcast(candidates.select("connection_id", *_client_columns(), "asked_at", "closed_at"))
-    candidate_frames = frames.join(closes, "connection_id")
+    candidate_frames = closes.join(frames, "connection_id")
     unanswered_requests = candidate_frames.withColumn("before", previous).where(
         (F.col("kind") == "request")
         & ~F.col("acks").eqNullSafe(0)

@@ -41,7 +41,7 @@ def near_limit(lines: DataFrame) -> DataFrame:
         topic_name(F.col("entry")).alias("topic"), F.explode("entry.partition_bytes").alias("size"),
     )  # fmt: skip
     rows = (
-        accepted.join(limits, ["cluster", "server", "topic"])
+        limits.join(accepted, ["cluster", "server", "topic"])
         .where((F.col("size") > _NEAR_SHARE * F.col("limit")) & (F.col("size") < F.col("limit")))
         .groupBy("cluster", "client", F.col("server").alias("broker"), "topic", "limit")
         .agg(*occurrence_columns(), F.max("size").alias("most"))

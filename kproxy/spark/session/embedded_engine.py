@@ -147,6 +147,10 @@ def _environment(base: Mapping[str, str], memory_limit: int) -> dict[str, str]:
     """Return the environment of the process, with Sail's settings (docs.lakesail.com, configuration reference)."""
     return {
         "RUST_LOG": "error",
+        # Sail's allocator (mimalloc) keeps freed memory for a second, and with huge pages any piece below 2 MB: all
+        # tables of 4 million lines took 2.2 to 3.2 GB instead of 1.4 to 1.7, with the same CPU time.
+        "MIMALLOC_ALLOW_THP": "0",
+        "MIMALLOC_PURGE_DELAY": "100",
         **base,
         "SAIL_MODE": "local",
         "SAIL_PARQUET__PUSHDOWN_FILTERS": "true",  # all tables of a million lines take 8 % less CPU time
