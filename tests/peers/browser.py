@@ -85,6 +85,10 @@ class BasicTab:
         """Swipe with a finger from one position to another."""
         raise NotImplementedError
 
+    def drag(self, start: tuple[float, float], end: tuple[float, float], *, shift: bool = False) -> None:
+        """Drag with the mouse from one position to another, with the Shift key if requested."""
+        raise NotImplementedError
+
     def key(self, key: str) -> None:
         """Press a key."""
         raise NotImplementedError
@@ -174,6 +178,16 @@ class Tab(BasicTab):
         for kind, position in (("touchStart", start), ("touchMove", middle), ("touchMove", end), ("touchEnd", None)):
             points = [] if position is None else [{"x": position[0], "y": position[1]}]
             self.call("Input.dispatchTouchEvent", type=kind, touchPoints=points)
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float], *, shift: bool = False) -> None:
+        """See `BasicTab`."""
+        middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+        moves = (("mousePressed", start), ("mouseMoved", middle), ("mouseMoved", end), ("mouseReleased", end))
+        for kind, (x, y) in moves:
+            self.call(
+                "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1,
+                modifiers=8 if shift else 0,
+            )  # fmt: skip
 
     def point_at(self, x: float, y: float, *, click: bool = False) -> None:
         """Move the pointer to a position, and click if requested."""

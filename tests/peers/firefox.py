@@ -18,6 +18,7 @@ from tests.peers.browser import BasicTab
 from tests.peers.processes import dies_with_us
 
 _NAMES = ("firefox", "firefox-esr")
+_SHIFT = "\ue008"
 _KEYS = {
     "Enter": "\ue007", "Escape": "\ue00c", "Tab": "\ue004", "ArrowLeft": "\ue012", "ArrowUp": "\ue013",
     "ArrowRight": "\ue014", "ArrowDown": "\ue015", "PageDown": "\ue00f",
@@ -79,15 +80,27 @@ class FirefoxTab(BasicTab):
         mouse = {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": moves}
         self._call("input.performActions", context=self._context, actions=[mouse])
 
-    def swipe(self, start_position: tuple[float, float], end: tuple[float, float]) -> None:
+    def swipe(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        self._drag(start, end, "touch")
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float], *, shift: bool = False) -> None:
+        self._drag(start, end, "mouse", *([_SHIFT] if shift else []))
+
+    def _drag(
+        self, start_position: tuple[float, float], end: tuple[float, float], pointer_type: str, *keys: str
+    ) -> None:
         positions = [
             {"x": round(x), "y": round(y)}
             for x, y in (start_position, ((start_position[0] + end[0]) / 2, (start_position[1] + end[1]) / 2), end)
         ]
         start, *moves = [{"type": "pointerMove", **position} for position in positions]
         actions = [start, {"type": "pointerDown", "button": 0}, *moves, {"type": "pointerUp", "button": 0}]
-        finger = {"type": "pointer", "id": "finger", "parameters": {"pointerType": "touch"}, "actions": actions}
-        self._call("input.performActions", context=self._context, actions=[finger])
+        parameters = {"pointerType": pointer_type}
+        pointer = {"type": "pointer", "id": pointer_type, "parameters": parameters, "actions": actions}
+        pauses = [{"type": "pause"}] * (len(actions) - 2)
+        strokes = [[{"type": "keyDown", "value": key}, *pauses, {"type": "keyUp", "value": key}] for key in keys]
+        keyboards = [{"type": "key", "id": "keyboard", "actions": stroke} for stroke in strokes]
+        self._call("input.performActions", context=self._context, actions=[pointer, *keyboards])
 
     def requested_urls(self) -> list[str]:
         urls = [

@@ -138,7 +138,8 @@ def test_decoded_records_are_filtered_and_shown(tab: Tab, tmp_path: Path) -> Non
     tab.run(f"{chooser}.click()")
     records_text = tab.run("document.querySelector('.list-of-records').textContent")
     assert '"number": "planted"' in records_text
-    assert "text?" in records_text
+    assert "text? id 17: no schema" in records_text
+    assert "k2text?" not in records_text  # a text needs no label
 
 
 def test_page_explains_a_filter_without_matches(tab: Tab, tmp_path: Path) -> None:
@@ -321,6 +322,24 @@ def choose_menu_item(tab: Tab, menu: str, item: str) -> None:
     tab.point(f"{buttons}.find((each) => each.textContent.includes({item!r}))", click=True)
 
 
+def test_filter_without_causes_leaves_one_sentence(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _CLEAN)
+    tab.run("location.hash = '#/wrong?filter=api%3DProduce'")
+    tab.until("document.querySelector('.causes h2')")
+    texts = tab.run("[...document.querySelector('.causes').childNodes].map((node) => node.textContent)")
+    assert texts == ["What is wrong", "Nothing wrong was found in what matches api=Produce."]
+
+
+def test_overview_links_to_its_errors(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
+    tab.run("location.hash = '#/apis?key=JoinGroup'")
+    errors = "[...document.querySelectorAll('.facts .links a')].find((link) => link.textContent === 'its errors')"
+    tab.until(errors)
+    assert "MEMBER_ID_REQUIRED 4x (routine)" in tab.run("document.querySelector('.facts dl').textContent")
+    tab.point(errors, click=True)
+    tab.until(f"{COUNT} === '4 of 436 rows'")
+
+
 @pytest.mark.parametrize("view", ["connections", "apis", "topics", "groups", "clients", "brokers"])
 def test_overview_links_to_its_frames(tab: Tab, tmp_path: Path, view: str) -> None:
     show_page(tab, tmp_path, _JAVA)
@@ -373,6 +392,10 @@ def test_records_of_a_fetch_have_the_time_of_its_response(tab: Tab, tmp_path: Pa
     places = produced_at.keys() & fetched_at.keys()
     assert places
     assert all(produced_at[place] < fetched_at[place] for place in places)
+    script = "[...document.querySelectorAll('table.records tbody tr')].map((row) => row.cells[8].innerText)"
+    deliveries = tab.run(script)
+    assert {place for place, row in fetched_at.items() if deliveries[row]} == places
+    assert not any(deliveries[row] for row in produced_at.values())
 
 
 def test_frames_on_a_narrow_screen_have_their_time_and_client(tab: Tab, tmp_path: Path) -> None:
@@ -642,9 +665,23 @@ def test_swipe_selects_a_time_range(tab: Tab, tmp_path: Path) -> None:
     tab.swipe((left + 90, top + 60), (left + 240, top + 70))
     tab.until("document.body.dataset.view === 'frames'")
     text = tab.run("document.getElementById('filter').value")
-    assert text.startswith('api="Fetch" and latency>=')
-    assert " and ts>=" in text
+    assert text.startswith('api="Fetch" and ts>=')
     tab.until(f"/^[1-9]\\d* of 436 rows$/.test({COUNT})")
+
+
+@pytest.mark.parametrize(("shift", "start"), [(False, 'api="Fetch" and ts>='), (True, 'api="Fetch" and latency>=')])
+def test_drag_selects_a_time_and_with_shift_also_latencies(tab: Tab, tmp_path: Path, shift: bool, start: str) -> None:
+    show_page(tab, tmp_path, _JAVA)
+    tab.run("location.hash = '#/over-time?key=Fetch'")
+    tab.until("document.querySelector('.heat .cell')")
+    tab.until("!document.querySelector('.charts').textContent.includes('Topics are counted')")
+    left, top = tab.run("(({ left, top }) => [left, top])(document.querySelector('.heat').getBoundingClientRect())")
+    tab.drag((left + 100, top + 10), (left + 900, top + 90), shift=shift)
+    tab.until("document.body.dataset.view === 'frames'")
+    text = tab.run("document.getElementById('filter').value")
+    assert text.startswith(start)
+    assert " and ts<" in text
+    assert tab.run("document.getElementById('filter').title") == text  # the box is too narrow for it
 
 
 def test_lag_mark_links_to_its_frame(tab: Tab, tmp_path: Path) -> None:

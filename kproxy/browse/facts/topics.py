@@ -64,9 +64,9 @@ def separate_facts(session: BrowseSession, item: TopicSummary, max_items: int) -
     readers = topics.readers(key)[:max_items]
     return [
         *_totals(item),
-        *((f"lag of {_reader_name(reader)}", _describe_lag(reader)) for reader in readers),
+        *((f"lag of {_reader_name(reader)}", describe_lag(reader)) for reader in readers),
         ("delivery", _describe_delivery(item)),
-        *((f"client {_client_name(client)}", _describe_client_traffic(client)) for client in clients[:max_items]),
+        *((f"client {_client_name(client)}", describe_client_traffic(client)) for client in clients[:max_items]),
         *((f"partition {entry.partition}", _describe_partition_traffic(entry)) for entry in partitions[:max_items]),
         *_unread_and_errors(session, item, max_items),
     ]
@@ -78,7 +78,8 @@ def _partition_size(summary: PartitionSummary) -> tuple[int, int]:
 
 def _totals(item: TopicSummary) -> Facts:
     return [
-        ("topic", f"{name(item)}  {item.topic_id or ''}".strip()),
+        ("topic", name(item)),
+        ("topic id", item.topic_id or ""),
         ("partitions", f"{item.partitions:,} seen, {item.producers:,} producers, {item.consumers:,} consumers"),
         ("written", _describe_traffic(item.produced, "requests")),
         ("read", _describe_traffic(item.fetched, "responses")),
@@ -99,15 +100,18 @@ def _unread_and_errors(session: BrowseSession, item: TopicSummary, max_items: in
 
 def _describe_reader(reader: ReaderLag) -> str:
     """Describe a reader, e.g. ``group billing 12 (most 40), 3.2 s behind by CreateTime``."""
-    return f"{_reader_name(reader)} {_describe_lag(reader)}"
+    return f"{_reader_name(reader)} {describe_lag(reader)}"
 
 
 def _reader_name(reader: ReaderLag) -> str:
     return f"{'group ' if reader.is_group else ''}{reader.name}"
 
 
-def _describe_lag(reader: ReaderLag) -> str:
+def describe_lag(reader: ReaderLag) -> str:
+    """Describe the lag of a reader, e.g. ``12 (most 40), 3.2 s behind by CreateTime``."""
     text = f"{reader.lag:,} (most {reader.lag_max:,})"
+    if reader.stored_since:
+        text += f", {reader.stored_since:,} of them written since it last got records"
     if reader.age_ms is not None:
         text += f", {age_text(reader.age_ms)} behind by {'LogAppendTime' if reader.append_time else 'CreateTime'}"
     return text + (f", delivery {_describe_delivery(reader)}" if reader.delivery_us is not None else "")
@@ -127,7 +131,7 @@ def _describe_delivery(item: TopicSummary | ReaderLag | PartitionSummary) -> str
 
 def _describe_client(client: TopicClient) -> str:
     """Describe a client: ``shop at 10.0.0.1 (group billing) writes 12 records, 3.1 KB, reads 3 records, 800 B``."""
-    return f"{_client_name(client)} {_describe_client_traffic(client)}".rstrip()
+    return f"{_client_name(client)} {describe_client_traffic(client)}".rstrip()
 
 
 def _client_name(client: TopicClient) -> str:
@@ -135,7 +139,8 @@ def _client_name(client: TopicClient) -> str:
     return f"{client.client_id or '(none)'} at {client.host}{group}"
 
 
-def _describe_client_traffic(client: TopicClient) -> str:
+def describe_client_traffic(client: TopicClient) -> str:
+    """Describe what a client writes to a topic, and reads from it."""
     traffic = []
     if client.produced_requests:
         traffic.append(f"writes {client.produced_records:,} records, {size(client.produced_bytes)}")

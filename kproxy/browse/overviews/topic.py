@@ -32,10 +32,11 @@ class Traffic:
 class TopicSummary:
     """A topic; `topic` is None while only its id is known. Rows are in the index, `last_at` is ns since the epoch.
 
-    `lag` is that of the reader furthest behind, in records, `lag_max` the highest ever; None if no Fetch response had
-    one. `age_ms` is the age of the oldest record in the last responses to its readers, `delivery_us` the last time from
-    a Produce request to a Fetch response with its batch, `delivery_max_us` the longest. `errors` are errors of this
-    topic in responses of any API, except a Produce for several topics that failed for some.
+    `lag` is that of the reader furthest behind (see `ReaderLag`), in records, `lag_max` the highest ever; None if no
+    Fetch response had one. `age_ms` is the age of the oldest record in the last responses to its readers,
+    `delivery_us` the last time from a Produce request to a Fetch response with its batch, `delivery_max_us` the
+    longest. `errors` are errors of this topic in responses of any API, except a Produce for several topics that failed
+    for some.
     """
 
     topic: str | None
@@ -112,6 +113,8 @@ class GroupLag(NamedTuple):
 class ReaderLag:
     """The lag of a group, or of a client without one, in records: the last value, the highest, and when it was seen.
 
+    It is what the last Fetch responses left to read, for a group plus `stored_since`: the records that were stored
+    since, as far as seen.
     `age_ms` is the age of the oldest record in its last response, by the broker's clock with `append_time`, else by the
     producer's; None once it has read everything. `delivery_us` and `delivery_max_us` are as in `TopicSummary`.
     """
@@ -120,6 +123,7 @@ class ReaderLag:
     is_group: bool
     lag: int
     lag_max: int
+    stored_since: int
     age_ms: int | None
     append_time: bool
     delivery_us: int | None

@@ -131,9 +131,15 @@ class ClientState:
 
 @dataclass(slots=True)
 class ReaderState:
-    """The lag of a reader by partition; the lag of several partitions in one frame is stored under the first."""
+    """The lag of a reader by partition: as of its last Fetch response, plus the records that were stored since.
+
+    `lags` has the former; that of several partitions in one frame is under the first. `read_at` (ns) is the last Fetch
+    response with a partition, `stored` the records that Produce requests sent after it have added.
+    """
 
     lags: dict[int, int] = field(default_factory=dict)
+    read_at: dict[int, int] = field(default_factory=dict)
+    stored: dict[int, int] = field(default_factory=dict)
     lag: int = 0
     lag_max: int = 0
     age_ms: int | None = None
@@ -142,6 +148,24 @@ class ReaderState:
     last_at: int = 0
     last_row: int = 0
 
+    def read(self, partitions: Sequence[int], lag: int, at: int, max_partitions: int) -> None:
+        """Record a Fetch response, whose `lag` is the sum over its partitions."""
+        lags = self.lags
+        for partition in partitions or (-1,):
+            if partition in self.read_at or len(self.read_at) < max_partitions:
+                self.read_at[partition] = at
+                self.lag += lag - lags.get(partition, 0) - self.stored.pop(partition, 0)
+                lags[partition] = lag
+            lag = 0
+        self.lag_max = max(self.lag_max, self.lag)
+
+    def store(self, partition: int, records: int, requested_at: int) -> None:
+        """Record that a broker has stored records, which an earlier Fetch response cannot have contained."""
+        if self.read_at.get(partition, requested_at) < requested_at:
+            self.stored[partition] = self.stored.get(partition, 0) + records
+            self.lag += records
+            self.lag_max = max(self.lag_max, self.lag)
+
     def row(self, name: str, is_group: bool) -> ReaderLag:
         """Return the lag as a row."""
         return ReaderLag(
@@ -149,6 +173,7 @@ class ReaderState:
             is_group=is_group,
             lag=self.lag,
             lag_max=self.lag_max,
+            stored_since=sum(self.stored.values()),
             age_ms=self.age_ms,
             append_time=self.append_time,
             delivery_us=_none_if_negative(self.deliveries.last_us),

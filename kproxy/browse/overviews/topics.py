@@ -126,6 +126,7 @@ class TopicsOverview:
             if not entry.offsets:
                 continue
             topic, requested_at = self._touch_topic(entry, row, at), at - (line.latency_us or 0) * 1000
+            self._count_unread(topic, entry, requested_at)
             for index, (number, offset) in enumerate(zip(entry.partitions, entry.offsets, strict=False)):
                 if offset is not None:
                     if (partition := topic.partitions.get(number)) is not None:  # its request had records
@@ -137,6 +138,20 @@ class TopicsOverview:
                     if took_us is not None:
                         topic.deliveries.add(took_us)
                         self._touch_partition(topic, number, row, at).deliveries.add(took_us)
+
+    def _count_unread(self, topic: TopicState, entry: TopicEntry, requested_at: int) -> None:
+        """Add stored records to the lag of the groups that read a topic; a client without a group may have gone."""
+        groups = [reader for (_, is_group), reader in topic.readers.items() if is_group and reader.read_at]
+        if not groups:
+            return
+        records, stored_bytes = clamp_count(entry.records), sum(entry.partition_bytes)
+        for number, offset, size in zip(entry.partitions, entry.offsets, entry.partition_bytes, strict=False):
+            if offset is None or not stored_bytes:
+                continue
+            # The counts of records are per topic: partitions share them in proportion to their bytes.
+            share = records if len(entry.partitions) == 1 else round(records * size / stored_bytes)
+            for reader in groups:
+                reader.store(number, share, requested_at)
 
     def _record_times(
         self, topic: TopicState, entry: TopicEntry, server: str, reader: ReaderState, row: int, at: int
@@ -193,7 +208,7 @@ class TopicsOverview:
             topic = self._topics[key] = self._new_topic(key, row)
         else:
             self._topics.move_to_end(key)
-        if entry.topic_id is not None:
+        if entry.topic_id not in (None, _NO_ID):
             topic.topic_id = entry.topic_id[:MAX_NAME_LENGTH]
         topic.last_at, topic.last_row = at, row
         return topic
@@ -275,13 +290,7 @@ class TopicsOverview:
         reader = self._touch_reader(topic, group, client)
         if not lag and not entry.bytes:
             reader.age_ms = None  # it has read everything
-        lags = reader.lags
-        for partition in (entry.partitions or (-1,)) if lag or reader.lag else ():
-            if partition in lags or len(lags) < topic.partitions.max_size:
-                reader.lag += lag - lags.get(partition, 0)
-                lags[partition] = lag
-            lag = 0
-        reader.lag_max = max(reader.lag_max, reader.lag)
+        reader.read(entry.partitions, lag, at, topic.partitions.max_size)
         reader.last_at, reader.last_row = at, row
 
     def _touch_reader(self, topic: TopicState, group: str | None, client: ClientKey) -> ReaderState:
@@ -360,6 +369,24 @@ class TopicsOverview:
                     topic_name = topic.topic or topic.key.removeprefix("\0")
                     lags[name] = lags.get(name, GroupLag()).plus(topic_name, reader.lag, reader.lag_max)
         return lags
+
+    def topics_of_group(self, group: str) -> list[tuple[str, ReaderLag]]:
+        """Return the topics that a group has fetched, with its lag in each, largest first."""
+        readers = (
+            (topic.topic or topic.key.removeprefix("\0"), topic.readers.get((group[:MAX_NAME_LENGTH], True)))
+            for topic in self._topics.values()
+        )
+        lags = [(name, reader.row(group, is_group=True)) for name, reader in readers if reader is not None]
+        return sorted(lags, key=lambda item: (-item[1].lag, item[0]))
+
+    def topics_by_client(self) -> dict[ClientKey, list[tuple[str, TopicClient]]]:
+        """Return the topics that each client, by host and client id, has written or read."""
+        topics: dict[ClientKey, list[tuple[str, TopicClient]]] = {}
+        for topic in self._topics.values():
+            for client in topic.client_rows(self._groups):
+                name = topic.topic or topic.key.removeprefix("\0")
+                topics.setdefault((client.host, client.client_id), []).append((name, client))
+        return topics
 
     def _find(self, topic: str) -> TopicState | None:
         return self._topics.get(topic) or self._topics.get("\0" + topic)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kproxy.browse.facts.texts import names_and_counts
 from kproxy.browse.overviews.apis import ApiUsage
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
@@ -14,6 +13,7 @@ from kproxy.browse.tables.table import (
     severities,
     spark,
 )
+from kproxy.counting.routine_errors import is_routine
 from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import duration
 
@@ -46,6 +46,13 @@ def apis(session: BrowseSession, view: SessionView) -> OverviewTable:
     return OverviewTable("APIs", about, _COLUMNS, rows, "-requests", omitted_text)
 
 
+def _describe_errors(item: ApiUsage) -> str:
+    """Return the errors of an API with their counts; those that are part of normal operation are marked."""
+    return ", ".join(
+        f"{name} {count:,}x{' (routine)' if is_routine(item.api, name) else ''}" for name, count in item.errors
+    )
+
+
 def _row(item: ApiUsage, *, live: bool) -> OverviewRow:
     values = [
         item.api or "?",
@@ -62,13 +69,13 @@ def _row(item: ApiUsage, *, live: bool) -> OverviewRow:
         item.request_bytes,
         item.response_bytes,
         severities(item.findings),
-        names_and_counts(item.errors),
+        _describe_errors(item),
     ]
     facts: list[tuple[str, str]] = []
     for version in item.versions:
         text = f"{version.requests:,} requests, p50 {duration(version.p50_us)}, p99 {duration(version.p99_us)}"
         if version.errors:
-            text += f"; {names_and_counts(version.errors)}"
+            text += f"; {_describe_errors(version)}"
         facts.append((f"v{version.version}" if version.version is not None else "?", text))
     marks = [("slowest", item.slowest_row)] if item.slowest_row is not None else []
     return OverviewRow(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kproxy.browse.facts import clients as facts
 from kproxy.browse.facts.texts import software
+from kproxy.browse.facts.topics import describe_client_traffic
 from kproxy.browse.overviews.clients import Client
 from kproxy.browse.overviews.kafka4 import Kafka4Verdict
+from kproxy.browse.overviews.topic import TopicClient
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.browse.tables.table import (
@@ -18,6 +22,8 @@ from kproxy.browse.tables.table import (
 )
 from kproxy.filters.lexer import quoted
 
+#: Maximum number of topics in the facts of a client.
+_MAX_TOPICS = 20
 _COLUMNS = (
     OverviewColumn("client", style="name"),
     OverviewColumn("software"),
@@ -36,7 +42,11 @@ _COLUMNS = (
 
 def clients(session: BrowseSession, view: SessionView) -> OverviewTable:
     """Return the table of clients, or of those in the rows of a view."""
-    rows = [_row(session, client) for client in facts.rows_in_view(session, view)]
+    topics = session.overviews.topics.topics_by_client()
+    rows = [
+        _row(session, client, topics.get((client.host, client.client_id or ""), []))
+        for client in facts.rows_in_view(session, view)
+    ]
     about = (
         "Clients by client id, software and host. In and out are the bytes of requests and of responses. Kafka 4 no"
         " longer serves the oldest versions (KIP-896)."
@@ -44,7 +54,7 @@ def clients(session: BrowseSession, view: SessionView) -> OverviewTable:
     return OverviewTable("Clients", about, _COLUMNS, rows, "-requests")
 
 
-def _row(session: BrowseSession, item: Client) -> OverviewRow:
+def _row(session: BrowseSession, item: Client, topics: Sequence[tuple[str, TopicClient]]) -> OverviewRow:
     values = [
         item.client_id or "(none)",
         software(item),
@@ -62,4 +72,6 @@ def _row(session: BrowseSession, item: Client) -> OverviewRow:
     filter_text = f"client_id={quoted(item.client_id)}" if item.client_id else None
     marks = [("first", item.first_row), ("last", item.last_row)]
     key = f"{item.client_id} {software(item)} {item.host}"
-    return OverviewRow(key, values, filter_text, item.first_row, facts.facts(session, item), marks)
+    largest = sorted(topics, key=lambda entry: -entry[1].produced_bytes - entry[1].fetched_bytes)[:_MAX_TOPICS]
+    topic_facts = [(f"topic {topic}", describe_client_traffic(client)) for topic, client in largest]
+    return OverviewRow(key, values, filter_text, item.first_row, [*facts.facts(session, item), *topic_facts], marks)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from dissectors.groups import Protocol, Stall
 from kproxy.browse.facts import groups as facts
 from kproxy.browse.facts.texts import names_and_counts
+from kproxy.browse.facts.topics import describe_lag
 from kproxy.browse.overviews.topic import GroupLag
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
@@ -24,6 +25,8 @@ from kproxy.trace.timestamps import timestamp
 
 #: Maximum number of stalls, of generations and of members in the facts of a group.
 _MAX_SHOWN = 20
+#: Maximum number of generations that are linked to their first frame.
+_MAX_MARKS = 5
 _COLUMNS = (
     OverviewColumn("group", style="name"),
     OverviewColumn("kind", style="dim"),
@@ -51,8 +54,8 @@ _LAG_POSITION = 8
 def groups(session: BrowseSession, view: SessionView) -> OverviewTable:
     """Return the table of the groups that assign partitions to members."""
     about = (
-        "Consumer groups: members, generations, and why a group makes no progress. Lag is the records that"
-        " Fetch responses leave to read; most lag is the highest in one topic."
+        "Consumer groups: members, generations, and why a group makes no progress. Lag is the records that the last"
+        " Fetch responses left to read, and those written since; most lag is the highest in one topic."
     )
     return _table("Groups", about, session, view, is_share=False)
 
@@ -106,7 +109,10 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
     marks: list[tuple[str, int]] = [("last", item.row)]
     if worst is not None:
         marks.insert(0, ("where it stalled", worst.row))
+    topics_read = session.overviews.topics.topics_of_group(item.group)
+    group_facts += [(f"reads {topic}", f"lag {describe_lag(lag)}") for topic, lag in topics_read[:_MAX_SHOWN]]
     if view is not None:
+        boundaries = view.boundaries[-_MAX_SHOWN:]
         group_facts += facts.facts(session, view)
         group_facts += [
             ("holds records", f"{member} {held_text}: {ranges}")
@@ -117,9 +123,10 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
         unit = "generation" if item.protocol is Protocol.CLASSIC else "epoch"
         group_facts += [
             (f"{unit} {boundary.generation}", f"{timestamp(boundary.at)[11:23]} UTC: {boundary.cause.text}")
-            for boundary in reversed(view.boundaries[-_MAX_SHOWN:])
+            for boundary in reversed(boundaries)
             if boundary.cause is not None
         ]
+        marks += [(f"{unit} {boundary.generation}", boundary.row) for boundary in reversed(boundaries[-_MAX_MARKS:])]
         group_facts += [
             ("member",
              f"{lane.member.label}: {lane.member.state.value}, client {lane.member.client_id} at {lane.member.client}, "

@@ -43,8 +43,9 @@ def topics(session: BrowseSession, view: SessionView) -> OverviewTable:
     overview = session.overviews.topics
     rows = [_row(session, summary) for summary in facts.rows_in_view(session, view)]
     about = (
-        "Records written and read. Lag is that of the slowest reader, in records; behind is how old the records are"
-        " that it gets; delivery is the time from Produce to Fetch."
+        "Records written, and read by all readers. Lag is that of the slowest reader, in records: what its last Fetch"
+        " responses left, and what was written since. Behind is how old the records were that it got last; delivery is"
+        " the time from Produce to Fetch of the last batch."
     )
     omitted_text = f"{overview.evicted:,} inactive topics are not listed" if overview.evicted else ""
     return OverviewTable("Topics", about, _COLUMNS, rows, "-bytes written", omitted_text)

@@ -16,7 +16,8 @@ export class CausesView {
     this.app.setStatus(counts.join(", "), this);
     const roots = causes.filter(({ follows }) => !follows);
     const nothing = el("p", "none", state.filter ? `Nothing wrong was found in what matches ${state.filter}.` : "Nothing wrong was found.");
-    this.box.replaceChildren(el("h2", "", causes.length ? `What is wrong: ${counts.join(", ")}` : "What is wrong"), causes.length ? el("ol", "", ...causes.map((cause) => this.cause(cause, roots))) : nothing, state.filter ? null : this.refusals());
+    const children = [el("h2", "", causes.length ? `What is wrong: ${counts.join(", ")}` : "What is wrong"), causes.length ? el("ol", "", ...causes.map((cause) => this.cause(cause, roots))) : nothing, state.filter ? null : this.refusals()];
+    this.box.replaceChildren(...children.filter(Boolean));
   }
   /** Returns a note about responses with an error, which are often part of ordinary work and then no cause. */
   refusals() {

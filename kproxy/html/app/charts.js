@@ -48,7 +48,7 @@ export const heatMap = (data, pixels, api, hrefOf, navigate) => {
   selectByDragging(picture, brush, height, (left, right, top, bottom) => {
     const part = (pixel) => (pixel - LEFT) / columnWidth, level = (pixel) => low + (height - pixel) / cellHeight;
     const [fromPart, toPart] = [Math.max(0, Math.floor(part(left))), Math.min(parts, Math.ceil(part(right)))], [fromLevel, toLevel] = [Math.max(low, Math.floor(level(bottom))), Math.min(high, Math.ceil(level(top)))];
-    if (toPart > fromPart && toLevel > fromLevel) navigate(hrefOf(fromPart, toPart, fromLevel, toLevel));
+    if (toPart > fromPart && toLevel > fromLevel) navigate(top === 0 && bottom === height ? hrefOf(fromPart, toPart) : hrefOf(fromPart, toPart, fromLevel, toLevel));
   });
   return picture;
 };
@@ -57,10 +57,10 @@ export const heatMap = (data, pixels, api, hrefOf, navigate) => {
 const selectByDragging = (picture, brush, height, onSelect) => {
   let start = null, dragged = false, fullHeight = 0;
   const pointOf = (event) => { const box = picture.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
-  /* A finger scrolls when it moves up or down, so it selects only times. */
+  /* Only Shift selects latencies, too: most people want a time. A finger that moves up or down scrolls. */
   const rectangle = ([x, y]) => [Math.min(x, start[0]), Math.max(x, start[0]), ...fullHeight ? [0, fullHeight] : [Math.min(y, start[1]), Math.max(y, start[1])]];
   picture.addEventListener("dragstart", (event) => event.preventDefault());
-  picture.addEventListener("pointerdown", (event) => { if (event.button === 0 && event.isPrimary) { [start, dragged, fullHeight] = [pointOf(event), false, event.pointerType === "touch" ? height : 0]; } });
+  picture.addEventListener("pointerdown", (event) => { if (event.button === 0 && event.isPrimary) { [start, dragged, fullHeight] = [pointOf(event), false, event.pointerType === "touch" || !event.shiftKey ? height : 0]; } });
   picture.addEventListener("pointermove", (event) => {
     if (!start) return;
     const [left, right, top, bottom] = rectangle(pointOf(event));

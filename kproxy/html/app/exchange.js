@@ -71,7 +71,7 @@ const drawFinding = (finding, onSelect) => {
 export const drawCell = ([format, text, size, schema, isCut]) => {
   if (format === "null" || format === "empty") return el("span", "dim", format);
   const element = el("div", "", el("pre", format === "hex" ? "hexdump" : "", text));
-  const notes = [["text", "json", "hex"].includes(format) ? "" : format, schema === null ? "" : `schema ${schema}`,
+  const notes = [["text", "text?", "json", "hex"].includes(format) ? "" : format, schema === null ? "" : `schema ${schema}`,
     isCut ? `cut, ${size === null ? "" : pluralize(size, "byte")}` : ""].filter(Boolean).join(", ");
   if (notes) element.append(setAttributes(el("span", "dim", notes), { title: format.endsWith("?") ? "The format is a guess from the bytes." : null }));
   return element;

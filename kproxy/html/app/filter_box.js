@@ -2,7 +2,7 @@
 import { $, el, setAttributes } from "./elements.js";
 import { complete, filterProblem, parseQuery } from "./query.js";
 
-const MAX_WORDS = 10;
+const MAX_WORDS = 10, MAX_VISIBLE = 60;
 
 export class FilterBox {
   /** @param onChange is called with each valid text, and whether it continues the text before */
@@ -32,6 +32,7 @@ export class FilterBox {
   /** Shows the error of the filter, or that it is a plain text search; returns whether it is valid. */
   check() {
     const text = this.input.value, problem = filterProblem(text);
+    this.input.title = text.length > MAX_VISIBLE ? text : ""; // the box may be too narrow for it
     $("wrong").textContent = problem;
     $("wrong").hidden = !problem;
     setAttributes(this.input, { "aria-invalid": Boolean(problem) });

@@ -6,13 +6,14 @@ import { formatDuration, formatSize } from "./formats.js";
 import { describeMarks, moveMark, redrawMarks } from "./marks.js";
 import { quote, toHash } from "./router.js";
 
-const instant = (us) => `${new Date(Math.floor(us / 1e6) * 1000).toISOString().slice(0, 19)}.${String(us % 1e6).padStart(6, "0")}Z`;
+/** Formats a time for a filter; whole milliseconds, as the edges of most parts are, without microseconds. */
+const instant = (us) => `${new Date(Math.floor(us / 1e6) * 1000).toISOString().slice(0, 19)}.${String(us % 1e6).padStart(6, "0").replace(/000$/, "")}Z`;
 const FIELDS = { client: "client_id", broker: "server" };
 
 export class OverTimeView {
   constructor(app) {
     this.app = app;
-    this.about = el("p", "about dim", "An exchange belongs to the time of its response; lists show when its request was sent. Every mark leads to its frames; drag over the latencies to select some.");
+    this.about = el("p", "about dim", "An exchange belongs to the time of its response; lists show when its request was sent. Every mark leads to its frames. Drag over the latencies to select a time, with Shift also a range of latencies.");
     this.apiSelect = setAttributes(el("select", ""), { "aria-label": "API" });
     this.apiSelect.addEventListener("change", () => this.app.go({ key: this.apiSelect.value || undefined }));
     this.charts = el("div", "charts");
@@ -57,7 +58,7 @@ export class OverTimeView {
     const apiNames = apis.map(([name]) => name);
     if (key && !apiNames.includes(key)) apiNames.push(key);
     this.apiSelect.replaceChildren(...["", ...apiNames].map((name) => { const option = el("option", "", name || "all APIs"); option.value = name; option.selected = name === (key || ""); return option; }));
-    const terms = (low, high) => [key ? `api=${quote(key)}` : null, low > 0 ? `latency>=${data.bounds[low]}us` : "latency>=0us", `latency<${data.bounds[Math.min(high, data.bounds.length - 1)]}us`];
+    const terms = (low, high) => low === undefined ? [key ? `api=${quote(key)}` : null] : [key ? `api=${quote(key)}` : null, low > 0 ? `latency>=${data.bounds[low]}us` : "latency>=0us", `latency<${data.bounds[Math.min(high, data.bounds.length - 1)]}us`];
     const sections = [el("h2", "", "Latency of ", this.apiSelect, el("span", "dim", " stronger colour: more responses; lines: median and, dashed, p99"))];
     if (data.heat.length) sections.push(heatMap(data, pixels, key || "", (from, to, low, high) => this.frames(from, to, ...terms(low, high)), (href) => { location.hash = href; }), this.highestLatency());
     else sections.push(el("p", "none", "No response with a known latency."));
@@ -75,7 +76,7 @@ export class OverTimeView {
           bars(data, values[index], { max, hasScale: !index, pixels, className: "throughput", label: `Throughput of ${name}`, hasTimes: index === topNames.length - 1, hrefOf: (part) => this.frames(part, part + 1, term), format: rate }));
       });
     }
-    this.charts.replaceChildren(...sections, ...this.topicSections(pixels));
+    this.charts.replaceChildren(el("p", "dim", `Each part of the pictures is ${formatDuration(data.width)} long; rates are means over it.`), ...sections, ...this.topicSections(pixels));
   }
   /** Throughput by topic, and lag by partition, which are loaded after the other charts. */
   topicSections(pixels) {
@@ -92,7 +93,7 @@ export class OverTimeView {
       names.forEach(([field, name], index) => sections.push(...chart("throughput", name, values, index, [`${field}=${quote(name)}`, apiTerm, "bytes>0"], { max, measure, extraTerms: () => [], format: (bytes) => `${formatSize(Math.round(bytes * 1e6 / width))}/s` })));
     }
     const lagging = lag.names.map((name, index) => [name, lag.values[index]]).filter(([, values]) => values.some(Boolean)), values = lagging.map(([, partitionValues]) => partitionValues), max = Math.max(1, ...values.flat());
-    sections.push(el("h2", "", "Lag by partition", lagging.length ? others(lag.names, lag.others) : null, el("span", "dim", lagging.length ? " records that a Fetch response leaves to read, the highest" : lag.names.length ? " none: every Fetch response reaches the end" : " no Fetch response shows it")));
+    sections.push(el("h2", "", "Lag by partition", lagging.length ? others(lag.names, lag.others) : null, el("span", "dim", lagging.length ? " records that a Fetch response leaves to read, the highest" : lag.names.length ? " none: every Fetch response returned all records that there were" : " no Fetch response shows it")));
     lagging.forEach(([[field, name, partition]], index) => sections.push(...chart("lag", partition < 0 ? `${name}, sum of several partitions` : `${name} [${partition}]`, values, index, [`${field}=${quote(name)}`, partition < 0 ? null : `partition=${partition}`],
       { max, measure: "Lag", extraTerms: (records) => [`lag>=${records}`], format: (records) => pluralize(records, "record"), formatMax: (records) => records < 1e6 ? records.toLocaleString("en") : records.toExponential(1) })));
     return sections;

@@ -2,7 +2,7 @@
 import { anchor, button, el, pluralize, setAttributes, sortButton } from "./elements.js";
 import { saveFile, toCsv } from "./copies.js";
 import { drawCell } from "./exchange.js";
-import { formatTime, timeTitle } from "./formats.js";
+import { formatDuration, formatTime, timeTitle } from "./formats.js";
 import { toHash } from "./router.js";
 import { API, CLIENT, CONNECTION, LATENCY, NUMBER, TIME, shortName } from "./rows.js";
 
@@ -11,7 +11,7 @@ const MAX_RECORDS = 200, PAUSE_MS = 100;
 const COLUMNS = [
   ["time", "", (_, { time }) => time], ["topic", "topic", ({ topic, partition }) => [topic ?? "", partition]], ["offset", "offset", ({ offset }) => offset ?? -1], ["key", "key", ({ key }) => key ?? ""],
   ["value", "value", ({ value }) => value ?? ""], ["headers", "headers", ({ headers }) => headers], ["frame", "frame", ({ frame }) => frame],
-  ["client", "client", ({ client }) => client],
+  ["client", "client", ({ client }) => client], ["delivery", "since Produce", ({ delivery_us: us }) => us ?? -1],
 ];
 const compare = (left, right) => Array.isArray(left) ? compare(left[0], right[0]) || compare(left[1], right[1]) : left < right ? -1 : left > right ? 1 : 0;
 
@@ -22,7 +22,7 @@ export class RecordsView {
     this.head = el("thead", "");
     this.more = el("p", "more");
     this.scrolling = setAttributes(el("div", "scroll", el("table", "records", this.head, this.body), this.more), { tabindex: 0, role: "region", "aria-label": "Records" });
-    this.box = el("div", "overview", el("div", "tables", el("p", "about dim", "All records of Produce requests and Fetch responses. A filter on keys, values or headers, or a text, leaves only those that match. Masked values stay masked."), this.scrolling));
+    this.box = el("div", "overview", el("div", "tables", el("p", "about dim", "All records of Produce requests and Fetch responses; since Produce is the time from the request that wrote a record to the response that delivers it. A filter on keys, values or headers, or a text, leaves only those that match. Masked values stay masked."), this.scrolling));
   }
   async show(state, previous) {
     const key = JSON.stringify([state.filter, state.only]);
@@ -48,6 +48,7 @@ export class RecordsView {
       if (this.next === from) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     } while (turn === this.turn && this.box.isConnected && this.next !== null && this.rows.length < maxRows);
     if (turn !== this.turn) return;
+    this.findDeliveries();
     this.drawRows();
     this.more.replaceChildren(this.next !== null ? button("", "more records", () => this.load()) : this.rows.length ? "" : "No record in these frames.");
   }
@@ -65,10 +66,21 @@ export class RecordsView {
     const time = row[TIME] + (row[API] === "Produce" ? 0 : row[LATENCY] ?? 0); // of the response that has the record
     const headerTexts = headers.flatMap(([name, cell]) => [el("span", "dim", `${name}: `), ["null", "empty"].includes(cell[0]) ? el("span", "dim", cell[0]) : cell[1], el("br", "")]);
     const element = el("tr", "", el("td", "", formatTime(time)), el("td", "topic", topic === null ? "?" : `${topic}[${partition}]`), el("td", "number", offset ?? ""), el("td", "", drawCell(key)),
-      el("td", "value", drawCell(value)), el("td", "", ...headerTexts), el("td", "", anchor("", toHash({ view: "frames", row: row[NUMBER] }), `${shortName(row[CONNECTION])} ${row[API]}`)), el("td", "", row[CLIENT] ?? ""));
-    const record = { time: timestamp || new Date(time / 1000).toISOString(), topic, partition, offset, key: key[1] || key[0], value: value[1] || value[0], headers: headers.map(([name, cell]) => `${name}=${cell[1]}`).join(" "), frame: row[NUMBER], client: row[CLIENT] ?? "" };
-    this.rows.push({ record, element, time });
+      el("td", "value", drawCell(value)), el("td", "", ...headerTexts), el("td", "", anchor("", toHash({ view: "frames", row: row[NUMBER] }), `${shortName(row[CONNECTION])} ${row[API]}`)), el("td", "", row[CLIENT] ?? ""), el("td", "number", ""));
+    const record = { time: timestamp || new Date(time / 1000).toISOString(), topic, partition, offset, key: key[1] || key[0], value: value[1] || value[0], headers: headers.map(([name, cell]) => `${name}=${cell[1]}`).join(" "), frame: row[NUMBER], client: row[CLIENT] ?? "", delivery_us: null };
+    this.rows.push({ record, element, time, api: row[API] });
     this.body.append(element);
+  }
+  /** Finds, for records that were fetched, the Produce request among the loaded records that wrote them. */
+  findDeliveries() {
+    const place = ({ topic, partition, offset }) => offset === null || offset === undefined ? null : JSON.stringify([topic, partition, offset]), written = new Map();
+    for (const { record, time, api } of this.rows) if (api === "Produce" && place(record)) written.set(place(record), time);
+    for (const { record, element, time, api } of this.rows) {
+      const requested = api === "Produce" ? undefined : written.get(place(record));
+      if (requested === undefined || requested > time) continue;
+      record.delivery_us = time - requested;
+      element.lastChild.textContent = formatDuration(record.delivery_us);
+    }
   }
   /** Draws the column headings and the loaded records, sorted by time or by a column. */
   drawRows() {

@@ -88,7 +88,7 @@ def test_readers_clients_and_partitions_of_a_topic_are_separate_facts_the_larges
     session = session_of(lines)
     [topic] = TABLES["topics"](session, session.view).rows
     labels = [label for label, _ in topic.facts]
-    assert labels[4:6] == ["lag of group g-2", "lag of group g-1"]
+    assert [label for label in labels if label.startswith("lag of")] == ["lag of group g-2", "lag of group g-1"]
     assert [label for label in labels if label.startswith("partition ")] == ["partition 1", "partition 0"]
     assert sorted(label for label in labels if label.startswith("client ")) == [
         "client c-1 at 10.0.0.1 (group g-1)",

@@ -119,7 +119,7 @@ def test_clients_of_one_group_share_its_lag() -> None:
     [row] = overview.rows()
     assert (row.lag, row.lag_max) == (37, 430)
     billing, ungrouped = overview.readers("orders")
-    assert billing == ReaderLag("billing", True, 37, 430, None, False, None, None, billing.last_at, 5)
+    assert billing == ReaderLag("billing", True, 37, 430, 0, None, False, None, None, billing.last_at, 5)
     assert (ungrouped.name, ungrouped.is_group, ungrouped.lag) == ("other at 10.0.0.1", False, 9)
     assert {client.client_id: client.group for client in overview.clients("orders")} == {
         "c-1": "billing", "c-2": "billing", "other": None,
@@ -140,6 +140,55 @@ def test_lag_of_a_group_is_the_sum_over_its_topics() -> None:
         *fetch_exchange(6, entry("b", bytes=1, records=1, lag=2), client_id="c-1"),
     ]
     assert feed(TopicsOverview(), lines).group_lags() == {"g-1": (5, "b", 40), "g-2": (3, "a", 3)}
+
+
+def stored_records(number: int, *partition_bytes: int, at: float, records: int, after_s: float = 0.01) -> list[Line]:
+    """Return a Produce exchange whose response has an offset for each partition, from 0."""
+    partitions, size = tuple(range(len(partition_bytes))), sum(partition_bytes)
+    request_line = request(number, at=at, api="Produce", api_key=0,
+                           topics=[entry(bytes=size, records=records, partitions=partitions)])  # fmt: skip
+    stored = entry(bytes=size, records=records, partitions=partitions, partition_bytes=list(partition_bytes),
+                   offsets=[7] * len(partitions))  # fmt: skip
+    return [request_line, response(request_line, after_us=int(after_s * 1_000_000), topics=[stored])]
+
+
+def billing_fetch(number: int, *offsets: int | None, at: float, lag: int = 0) -> list[Line]:
+    heartbeat = request(100 + number, at=at, api="Heartbeat", api_key=12, group_id="billing", client_id="reader")
+    return [heartbeat, *fetched_batches(number, *offsets, at=at, lag=lag, client_id="reader")]
+
+
+def test_records_written_after_the_last_fetch_response_of_a_group_are_lag() -> None:
+    lines = [*billing_fetch(1, 5, 6, at=0, lag=2), *stored_records(2, 30, 10, at=1, records=8)]
+    overview = feed(TopicsOverview(), lines)
+    [reader] = overview.readers("orders")
+    assert (reader.lag, reader.stored_since) == (10, 8)
+    assert [(topic, lag.lag) for topic, lag in overview.topics_of_group("billing")] == [("orders", 10)]
+    overview = feed(TopicsOverview(), [*lines, *billing_fetch(3, 7, at=2)])  # partition 0: 2 + 6 of the records
+    [reader] = overview.readers("orders")
+    assert (reader.lag, reader.stored_since, reader.lag_max) == (2, 2, 10)
+
+
+@pytest.mark.parametrize(
+    "stored", [stored_records(2, 9, at=0.4, records=8, after_s=2), stored_records(2, 0, 9, at=1, records=8)],
+    ids=["requested before the Fetch response", "another partition"],
+)  # fmt: skip
+def test_records_that_a_group_may_have_read_or_does_not_read_are_not_lag(stored: list[Line]) -> None:
+    [reader] = feed(TopicsOverview(), [*billing_fetch(1, 5, at=0.5), *stored]).readers("orders")
+    assert (reader.lag, reader.stored_since) == (0, 0)
+
+
+def test_lag_of_a_client_without_a_group_is_that_of_its_last_fetch_response() -> None:
+    lines = [*fetched_batches(1, 5, at=0, lag=3), *stored_records(2, 9, at=1, records=8)]
+    [reader] = feed(TopicsOverview(), lines).readers("orders")
+    assert (reader.lag, reader.stored_since) == (3, 0)
+
+
+def test_topics_of_a_client_are_those_that_it_writes_or_reads() -> None:
+    lines = [*produce_exchange(1, entry("orders", bytes=10, records=2)), *fetch_exchange(2, entry("carts", bytes=1))]
+    [topics] = feed(TopicsOverview(), lines).topics_by_client().values()
+    assert [(topic, client.produced_records, client.fetched_bytes) for topic, client in topics] == [
+        ("orders", 2, 0), ("carts", 0, 1),
+    ]  # fmt: skip
 
 
 def test_client_id_in_two_groups_belongs_to_neither() -> None:
