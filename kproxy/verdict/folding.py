@@ -34,6 +34,7 @@ EXPLAINED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "G013": ("C001", "C004", "C020", "L", "M"),
     "G014": ("S022", "S023", "E"),
     "G015": ("E", "G008", "G009", "L", "S015", "S016", "S021", "S064", "S078"),
+    "L034": ("L",),
     "S012": ("G008", "G015", "S016", "S078"),
     "S019": ("C004", "C020", "G013"),
     "S020": ("S078",),
@@ -55,6 +56,8 @@ _TRANSACTIONS: Final = "T"
 _PRODUCER: Final = re.compile(r"\bproducer \d+, epoch \d+")
 #: Findings of the families above that break nothing by themselves.
 _BYSTANDERS: Final = frozenset({"X005", "X009", "X019"})
+#: A remark on the diagnosis of a frame, which has a finding of its own.
+_ALTERNATIVES: Final = "L034"
 #: A streak of refusals that lasts is reported once more, as an error.
 _STREAK: Final = "E002"
 _REFUSED: Final = re.compile(r"\d+ of \d+ (\w+ requests of .+? were refused with \w+)")
@@ -65,7 +68,7 @@ def explain(ranked: Sequence[Cause]) -> None:
     candidates: dict[str, list[Cause]] = {}
     parents: dict[Cause, Cause] = {}
     relevant = [cause for cause in ranked if cause.finding.severity != Severity.INFO]
-    for cause in relevant:
+    for cause in (*relevant, *(info for info in ranked if info.finding.code == _ALTERNATIVES)):
         code = cause.finding.code
         if (codes := EXPLAINED_BY.get(code)) is None:
             continue
@@ -99,6 +102,8 @@ def _belongs_together(cause: Cause, other: Cause) -> bool:
         refused, other_refused = (_REFUSED.match(streak_cause.finding.message) for streak_cause in (cause, other))
         is_later = other.finding.severity == Severity.ERROR != cause.finding.severity
         return is_later and refused is not None and other_refused is not None and refused[1] == other_refused[1]
+    if _ALTERNATIVES in codes:
+        return cause.place.api == other.place.api and cause.meets(other)
     if cause.meets(other):
         return True
     if _CLOSED.issuperset(codes):

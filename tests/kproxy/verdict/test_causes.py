@@ -290,6 +290,14 @@ def test_streak_of_refusals_that_became_an_error_is_one_cause() -> None:
     assert len(collect_causes(streak("warning", 2, "Heartbeat"), streak("error", 4, "Fetch")).verdict()) == 2
 
 
+def test_alternatives_of_a_diagnosis_are_listed_below_it() -> None:
+    findings = [finding("error", "L010"), finding("info", "L034")]
+    [cause] = collect_causes(request(1, findings=findings)).verdict()
+    assert (cause.finding.code, codes(cause.consequences)) == ("L010", ["L034"])
+    other_api = request(2, api="Metadata", api_key=3, findings=findings[1:])
+    assert len(collect_causes(request(1, findings=findings[:1]), other_api).verdict()) == 2
+
+
 def test_repeats_are_counted_once() -> None:
     first, second = request(1), request(2)
     repeat_line = response(second, repeats=[RepeatedFinding("L003", "error", offset=first.offset, count=2)])
