@@ -89,6 +89,10 @@ class RateClock:
         begin_ns = (now // SECOND - RATE_SECONDS + 1) * SECOND
         return sum(minute[-RATE_SECONDS:]) * SECOND / max(now - max(begin_ns, self._first), SECOND)
 
+    def mean_rate(self, count: int) -> float:
+        """Return `count` events per second, from the first event of any series to the last, but at least a second."""
+        return count * SECOND / max(self._last - self._first, SECOND)
+
     def all_time(self, *series: RateSeries) -> tuple[int, ...]:
         """Return the counts per `width` from the first event of any series to the last, summed over the series."""
         first_bucket = self._first // self.width - self._first_bucket

@@ -23,7 +23,8 @@ def causes_json(causes: Causes, session: BrowseSession) -> list[dict[str, Any]]:
 
     Each is a finding (`kproxy.html.sides`) with ``seen`` (how often and where), ``follows`` (the code of the cause of
     which it is a consequence), ``count``, ``first`` and ``last`` (timestamps), ``row`` (of its first frame, or
-    of its finding if the frame is unknown), ``what`` (the frame at the row, if it has one), ``lasts``, ``filter`` (its
+    of its finding if the frame is unknown), ``what`` (the frame at the row, if it has one), ``served`` (whether the
+    requests with the findings were answered without an error), ``lasts``, ``filter`` (its
     frames), ``connections``, ``groups`` and ``sentences`` (other messages).
     """
     return [_cause_json(cause, session) for cause in causes.sorted_causes()[:MAX_CAUSES]]
@@ -39,9 +40,8 @@ def _cause_json(cause: Cause, session: BrowseSession) -> dict[str, Any]:
         "first": cause.first_ts,
         "last": cause.last_ts,
         "row": cause.first_row if row is None else row,
-        "what": safe(f"{location.api} v{location.api_version} {location.direction}")
-        if location.api and row is not None
-        else None,
+        "what": safe(_describe_frame(cause, session, row)) if location.api and row is not None else None,
+        "served": location.direction == "request" and cause.served > 0 and cause.is_harmless,
         "client": safe(location.client or ""),
         "server": safe(location.server or ""),
         "lasts": cause.lasts,
@@ -50,6 +50,15 @@ def _cause_json(cause: Cause, session: BrowseSession) -> dict[str, Any]:
         "groups": [safe(name) for name in sorted(cause.groups)[:_MAX_NAMES]],
         "sentences": [safe(text) for text in cause.sentences],
     }
+
+
+def _describe_frame(cause: Cause, session: BrowseSession, row: int) -> str:
+    """Return e.g. ``Metadata v13 request of client monitor``."""
+    text = f"{cause.place.api} v{cause.place.api_version} {cause.place.direction}"
+    exchange = session.exchange(row)
+    client_id = exchange.frame.client_id if exchange is not None and exchange.frame is not None else None
+    preposition = "to" if cause.place.direction == "response" else "of"
+    return f"{text} {preposition} client {client_id}" if client_id else text
 
 
 def _frame_row(cause: Cause, session: BrowseSession) -> int | None:

@@ -93,10 +93,11 @@ def node(name: str) -> str:
 def test_page_opens_with_the_causes(tab: Tab, tmp_path: Path) -> None:
     show_page(tab, tmp_path, _BUG)
     assert tab.run("document.querySelector('.cause .code').textContent") == "L005 field-from-newer-version"
+    assert tab.run("document.querySelector('.cause a.primary').textContent").endswith("response to client producer-1")
     assert "do not write throttle_time_ms in version 2" in tab.run("document.querySelector('.cause .todo').textContent")
     tab.point("document.querySelector('.cause a.primary')", click=True)
     tab.until("document.querySelector('.finding')")
-    assert tab.run("document.querySelector('.head h2').textContent") == "#0 Metadata v2"
+    assert tab.run("document.querySelector('.head h2').textContent") == "Metadata v2 on #0"
     assert {int(offset) for offset in tab.run(_MARKED)} == {8, 9, 10, 11}
     tab.run("history.back()")
     tab.until("document.querySelector('.cause')")
@@ -482,7 +483,7 @@ def test_links_open_an_exchange_and_a_field(tab: Tab, tmp_path: Path) -> None:
     tab.until("document.querySelector('.head h2')?.textContent.includes('FindCoordinator')")
     tab.run("location.hash = '#/frames?row=3&at=response:body.brokers[0].host'")
     tab.until(f"{_RESPONSE}?.querySelector('.node.marked .name')?.textContent === 'host'")
-    assert tab.run("document.querySelector('.head h2').textContent") == "#0 Metadata v2"
+    assert tab.run("document.querySelector('.head h2').textContent") == "Metadata v2 on #0"
 
 
 def test_records_of_a_row_in_a_long_list_are_shown(tab: Tab, tmp_path: Path) -> None:
@@ -666,7 +667,7 @@ def test_swipe_selects_a_time_range(tab: Tab, tmp_path: Path) -> None:
     tab.until("document.body.dataset.view === 'frames'")
     text = tab.run("document.getElementById('filter').value")
     assert text.startswith('api="Fetch" and ts>=')
-    tab.until(f"/^[1-9]\\d* of 436 rows$/.test({COUNT})")
+    tab.until(f"/^[1-9]\\d* of 436 rows, times are those of requests$/.test({COUNT})")
 
 
 @pytest.mark.parametrize(("shift", "start"), [(False, 'api="Fetch" and ts>='), (True, 'api="Fetch" and latency>=')])
@@ -682,6 +683,9 @@ def test_drag_selects_a_time_and_with_shift_also_latencies(tab: Tab, tmp_path: P
     assert text.startswith(start)
     assert " and ts<" in text
     assert tab.run("document.getElementById('filter').title") == text  # the box is too narrow for it
+    tab.point("document.getElementById('clear')", click=True)
+    tab.until(f"{COUNT} === '436 rows'")
+    assert tab.run("document.getElementById('clear').hidden")
 
 
 def test_lag_mark_links_to_its_frame(tab: Tab, tmp_path: Path) -> None:

@@ -194,8 +194,8 @@ def _empty_list_problems(message: Message) -> Iterator[Problem]:
 def _hint(api: str, version: int) -> str:
     if api == "OffsetFetch" and version < _GROUP_ERROR_SINCE:
         return (
-            f"fix the broker: OffsetFetch v{version} has no field for an error of the group, so that each partition "
-            "must have it as its error_code"
+            f"fix the broker: OffsetFetch v{version} has no field for an error of the group, so each partition "
+            "needs its own error_code"
         )
     return "fix the broker: it must answer for each of them, if only with an error code"
 

@@ -24,10 +24,10 @@ class ApiUsage:
     """An API with its `versions`, or one version. Latencies are in us; sizes are bytes, including length prefixes.
 
     `api` and `api_key` are None for responses whose request is unknown and for SASL tokens, `version` for a whole API.
-    `rate` is requests per second now, `minute` requests in each second of the last minute, `all_time` requests in each
-    equal part of the whole trace (`Apis.width`). `one_way` requests expect no response (acks=0), `unanswered` ones
-    got none before their connection ended. `refusals` counts responses with an error, `errors` responses by error.
-    `slowest_row` and `last_row` are rows of the index.
+    `rate` is requests per second now, `mean_rate` over all time, `minute` requests in each second of the last minute,
+    `all_time` requests in each equal part of the whole trace (`Apis.width`). `one_way` requests expect no response
+    (acks=0), `unanswered` ones got none before their connection ended. `refusals` counts responses with an error,
+    `errors` responses by error. `slowest_row` and `last_row` are rows of the index.
     """
 
     api: str | None
@@ -38,6 +38,7 @@ class ApiUsage:
     request_bytes: int
     response_bytes: int
     rate: float
+    mean_rate: float
     minute: tuple[int, ...]
     all_time: tuple[int, ...]
     p50_us: int | None
@@ -179,6 +180,7 @@ class Apis:
             request_bytes=frames.request_bytes,
             response_bytes=frames.response_bytes,
             rate=clock.rate(minute, now),
+            mean_rate=clock.mean_rate(frames.requests),
             minute=minute,
             all_time=clock.all_time(*series),
             p50_us=p50,

@@ -86,6 +86,7 @@ class TopicTraffic:
             refused_bytes=self.refused_bytes,
             compression=sorted_by_count(self.compression),
             records_rate=clock.rate(minute, now),
+            mean_records_rate=clock.mean_rate(self.records),
             minute=minute,
             all_time=clock.all_time(self.records_series),
         )

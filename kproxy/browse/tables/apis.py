@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+from dissectors import schemas
 from kproxy.browse.overviews.apis import ApiUsage
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
@@ -47,17 +50,26 @@ def apis(session: BrowseSession, view: SessionView) -> OverviewTable:
 
 
 def _describe_errors(item: ApiUsage) -> str:
-    """Return the errors of an API with their counts; those that are part of normal operation are marked."""
-    return ", ".join(
-        f"{name} {count:,}x{' (routine)' if is_routine(item.api, name) else ''}" for name, count in item.errors
-    )
+    """Return the errors of an API with their counts; marked are routine ones, and those after which clients retry."""
+    return ", ".join(f"{name} {count:,}x{_remark(item.api, name)}" for name, count in item.errors)
+
+
+def _remark(api: str | None, error: str) -> str:
+    if is_routine(api, error):
+        return " (routine)"
+    return " (retriable)" if error in _retriable_errors() else ""
+
+
+@cache
+def _retriable_errors() -> frozenset[str]:
+    return frozenset(error.name for error in schemas.errors() if error.retriable)
 
 
 def _row(item: ApiUsage, *, live: bool) -> OverviewRow:
     values = [
         item.api or "?",
         item.requests,
-        item.rate,
+        item.rate if live else item.mean_rate,
         spark(item.minute if live else item.all_time),
         item.p50_us,
         item.p95_us,

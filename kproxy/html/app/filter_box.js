@@ -17,6 +17,7 @@ export class FilterBox {
     this.input.addEventListener("focus", () => { this.typing = false; });
     this.input.addEventListener("blur", () => this.close());
     this.input.addEventListener("keydown", (event) => this.key(event));
+    $("clear").addEventListener("click", () => { this.input.value = ""; this.input.focus(); this.changed(); });
   }
   set(text) {
     if (this.input.value !== text) this.input.value = text;
@@ -36,6 +37,7 @@ export class FilterBox {
     $("wrong").textContent = problem;
     $("wrong").hidden = !problem;
     setAttributes(this.input, { "aria-invalid": Boolean(problem) });
+    $("clear").hidden = !text;
     $("as-text").hidden = Boolean(problem) || !parseQuery(text)?.isText;
     return !problem;
   }

@@ -241,7 +241,7 @@ export class FramesView {
     const copy = (text, name) => navigator.clipboard ? navigator.clipboard.writeText(text).then(() => announce(`copied: ${name}`), () => announce("the browser does not allow copying"))
       : announce("the browser allows copying only on localhost or over https");
     const titledButton = (className, title, children, onClick) => setAttributes(button(className, children, onClick), { title, "aria-label": title });
-    return el("div", "head", el("h2", "", `${shortName(row[CONNECTION])} ${row[API] || row[KIND]} ${row[VERSION]}`.trim()), facts,
+    return el("div", "head", el("h2", "", `${`${row[API] || row[KIND]} ${row[VERSION]}`.trim()} on ${shortName(row[CONNECTION])}`), facts,
       menu("copy or save ▾", "Copy or save this exchange", () => [["link", () => copy(location.href, isLive ? `link. ${ONLY_HERE}` : "link"), isLive ? ONLY_HERE : undefined], ...copyTexts(exchange).map(([name, text]) => [name, () => copy(text, name)]),
         ["download as JSON", () => saveFile(`frame-${row[NUMBER]}.json`, toJson(exchange), "application/json")], ...this.captureItems(row[NUMBER])]),
       titledButton("previous", "previous (k)", "‹", () => this.move(-1)), titledButton("next", "next (j)", "›", () => this.move(1)), button("close", "close", close));

@@ -31,7 +31,7 @@ class App {
   /** Sets the text of the status, unless another view is shown now. */
   setStatus(text, view) { if (!view || view.box.isConnected) $("count").textContent = text; }
   showCount(query, view) {
-    this.setStatus(query.count === query.total ? pluralize(query.total, "row") : `${query.count.toLocaleString("en")} of ${pluralize(query.total, "row")}${query.busy ? " so far" : ""}`, view);
+    this.setStatus(query.count === query.total ? pluralize(query.total, "row") : `${query.count.toLocaleString("en")} of ${pluralize(query.total, "row")}${query.busy ? " so far" : ""}${/\bts\b/.test(this.state.filter) ? ", times are those of requests" : ""}`, view);
   }
   view(name) {
     if (!this.views.has(name)) {

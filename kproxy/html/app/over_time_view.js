@@ -62,14 +62,15 @@ export class OverTimeView {
     const sections = [el("h2", "", "Latency of ", this.apiSelect, el("span", "dim", " stronger colour: more responses; lines: median and, dashed, p99"))];
     if (data.heat.length) sections.push(heatMap(data, pixels, key || "", (from, to, low, high) => this.frames(from, to, ...terms(low, high)), (href) => { location.hash = href; }), this.highestLatency());
     else sections.push(el("p", "none", "No response with a known latency."));
+    const allApis = key ? " of all APIs" : "";
     const rows = [["Errors", errors, "errors", "error"], ["No response", unanswered, "unanswered", "kind=request"]].filter(([, values]) => values.some(Boolean));
     for (const [title, values, name, term] of rows) {
-      sections.push(el("h2", "", title, el("span", "dim", ` ${values.reduce((a, b) => a + b, 0).toLocaleString("en")}`)), bars(data, values, { max: Math.max(...values), pixels, className: name, label: `${title} over time`, hasTimes: true, hrefOf: (part) => this.frames(part, part + 1, term), format: (value) => value.toLocaleString("en") }));
+      sections.push(el("h2", "", title, el("span", "dim", ` ${values.reduce((a, b) => a + b, 0).toLocaleString("en")}${allApis}`)), bars(data, values, { max: Math.max(...values), pixels, className: name, label: `${title} over time`, hasTimes: true, hrefOf: (part) => this.frames(part, part + 1, term), format: (value) => value.toLocaleString("en") }));
     }
-    if (!errors.some(Boolean)) sections.push(el("h2", "", "Errors", el("span", "dim", " none")));
+    if (!errors.some(Boolean)) sections.push(el("h2", "", "Errors", el("span", "dim", ` none${allApis}`)));
     for (const [role, { names: topNames, values, others }] of Object.entries(series)) {
       const max = Math.max(1, ...values.flat()), rate = (bytes) => `${formatSize(Math.round(bytes * 1e6 / data.width))}/s`;
-      sections.push(el("h2", "", `Throughput by ${role}`, others ? el("span", "dim", ` the busiest ${topNames.length}; ${others.toLocaleString("en")} more`) : null));
+      sections.push(el("h2", "", `Throughput by ${role}`, el("span", "dim", allApis), others ? el("span", "dim", ` the busiest ${topNames.length}; ${others.toLocaleString("en")} more`) : null));
       topNames.forEach((name, index) => {
         const term = name ? `${FIELDS[role]}=${quote(name)}` : `not ${FIELDS[role]}`;
         sections.push(el("h3", "", anchor("", this.frames(0, parts, term), name || "(without a name)"), el("span", "dim", ` up to ${rate(Math.max(...values[index]))}`)),
@@ -93,7 +94,7 @@ export class OverTimeView {
       names.forEach(([field, name], index) => sections.push(...chart("throughput", name, values, index, [`${field}=${quote(name)}`, apiTerm, "bytes>0"], { max, measure, extraTerms: () => [], format: (bytes) => `${formatSize(Math.round(bytes * 1e6 / width))}/s` })));
     }
     const lagging = lag.names.map((name, index) => [name, lag.values[index]]).filter(([, values]) => values.some(Boolean)), values = lagging.map(([, partitionValues]) => partitionValues), max = Math.max(1, ...values.flat());
-    sections.push(el("h2", "", "Lag by partition", lagging.length ? others(lag.names, lag.others) : null, el("span", "dim", lagging.length ? " records that a Fetch response leaves to read, the highest" : lag.names.length ? " none: every Fetch response returned all records that there were" : " no Fetch response shows it")));
+    sections.push(el("h2", "", "Lag by partition", lagging.length ? others(lag.names, lag.others) : null, el("span", "dim", lagging.length ? " records that a Fetch response leaves to read, the highest" : lag.names.length ? " none in Fetch responses; what was written since is in the lag of topics and groups" : " no Fetch response shows it")));
     lagging.forEach(([[field, name, partition]], index) => sections.push(...chart("lag", partition < 0 ? `${name}, sum of several partitions` : `${name} [${partition}]`, values, index, [`${field}=${quote(name)}`, partition < 0 ? null : `partition=${partition}`],
       { max, measure: "Lag", extraTerms: (records) => [`lag>=${records}`], format: (records) => pluralize(records, "record"), formatMax: (records) => records < 1e6 ? records.toLocaleString("en") : records.toExponential(1) })));
     return sections;

@@ -66,7 +66,7 @@ export class RecordsView {
     const time = row[TIME] + (row[API] === "Produce" ? 0 : row[LATENCY] ?? 0); // of the response that has the record
     const headerTexts = headers.flatMap(([name, cell]) => [el("span", "dim", `${name}: `), ["null", "empty"].includes(cell[0]) ? el("span", "dim", cell[0]) : cell[1], el("br", "")]);
     const element = el("tr", "", el("td", "", formatTime(time)), el("td", "topic", topic === null ? "?" : `${topic}[${partition}]`), el("td", "number", offset ?? ""), el("td", "", drawCell(key)),
-      el("td", "value", drawCell(value)), el("td", "", ...headerTexts), el("td", "", anchor("", toHash({ view: "frames", row: row[NUMBER] }), `${shortName(row[CONNECTION])} ${row[API]}`)), el("td", "", row[CLIENT] ?? ""), el("td", "number", ""));
+      el("td", "value", drawCell(value)), el("td", "", ...headerTexts), el("td", "", anchor("", toHash({ view: "frames", row: row[NUMBER] }), `${row[API]} on ${shortName(row[CONNECTION])}`)), el("td", "", row[CLIENT] ?? ""), el("td", "number", ""));
     const record = { time: timestamp || new Date(time / 1000).toISOString(), topic, partition, offset, key: key[1] || key[0], value: value[1] || value[0], headers: headers.map(([name, cell]) => `${name}=${cell[1]}`).join(" "), frame: row[NUMBER], client: row[CLIENT] ?? "", delivery_us: null };
     this.rows.push({ record, element, time, api: row[API] });
     this.body.append(element);

@@ -89,10 +89,12 @@ class TopicView(OverviewView[TopicSummary]):
         ]
 
     def _traffic_cells(self, traffic: Traffic) -> list[Cell]:
-        series = traffic.minute if self.session.source.live else traffic.all_time
+        live = self.session.source.live
+        series = traffic.minute if live else traffic.all_time
+        rate = traffic.records_rate if live else traffic.mean_records_rate
         return [
             count_cell(traffic.records),
-            [(f"{traffic.records_rate:,.0f}" if traffic.records_rate else "", "")],
+            [(f"{rate:,.0f}" if rate else "", "")],
             [(sparkline(downsample(series, _BARS), _BARS), "bar")],
             [(size(traffic.bytes) if traffic.bytes else "", "")],
         ]

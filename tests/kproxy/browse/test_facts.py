@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kproxy.browse.facts import connections
 from kproxy.browse.sources.source import SourcePhase
 from kproxy.browse.tables.all_tables import TABLES
 from kproxy.control.protocol import LateResponse
-from kproxy.trace.lines import Line, RequestLine, TopicEntry
+from kproxy.trace.lines import ErrorEntry, Line, RequestLine, TopicEntry
 from kproxy.trace.timestamps import timestamp
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response, session_of
 from tests.kproxy.stories import lines_of_story
@@ -33,6 +35,33 @@ def test_reason_for_lateness_is_shown_only_while_the_request_waits() -> None:
         assert facts["late"] == ("rebalance: it may wait" if len(lines) == 1 else "")
         [row] = [row for row in TABLES["connections"](session, session.view).rows if row.key == first.connection_id]
         assert list(row.facts) == connections.facts(session, item)
+
+
+def test_rates_are_means_in_a_file_and_current_in_live_traffic() -> None:
+    produced = [TopicEntry("orders", partitions=[0], bytes=9, records=2)]
+    lines = [request(number, at=number, api="Produce", api_key=0, topics=produced) for number in range(41)]
+    rates = []
+    for phase in (SourcePhase.ENDED, SourcePhase.LIVE):
+        session = session_of([*lines, request(99, at=60)], phase=phase)
+        for table_name, title in (("apis", "per s"), ("topics", "written/s")):
+            table = TABLES[table_name](session, session.view)
+            [row] = [row for row in table.rows if row.key in ("Produce", "orders")]
+            rates.append(row.values[[column.title for column in table.columns].index(title)])
+    assert rates == [pytest.approx(41 / 60, rel=0.02), pytest.approx(82 / 40, rel=0.02), 0, 0]
+
+
+def test_errors_of_apis_are_marked_as_routine_or_retriable() -> None:
+    names = ("REBALANCE_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "FENCED_INSTANCE_ID")
+    lines: list[Line] = []
+    for number, name in enumerate(names):
+        heartbeat = request(number, at=number, api="Heartbeat", api_key=12)
+        lines += [heartbeat, response(heartbeat, errors=[ErrorEntry("error_code", number, name)])]
+    session = session_of(lines)
+    [row] = TABLES["apis"](session, session.view).rows
+    texts = row.values[-1].split(", ")
+    assert sorted(texts) == [
+        "COORDINATOR_NOT_AVAILABLE 1x (retriable)", "FENCED_INSTANCE_ID 1x", "REBALANCE_IN_PROGRESS 1x (routine)",
+    ]  # fmt: skip
 
 
 def test_share_groups_show_the_records_held_by_members() -> None:

@@ -220,7 +220,7 @@ def test_cause_leads_to_the_frame_that_it_is_about() -> None:
         found = session.exchange(cause["row"])
         assert found is not None
         assert found.frame is not None
-        assert cause["what"] == f"{found.frame.api} v{found.frame.api_version} request"
+        assert cause["what"] == f"{found.frame.api} v{found.frame.api_version} request of client app"
 
 
 def test_cause_without_a_known_frame_leads_to_its_finding() -> None:

@@ -149,6 +149,12 @@ def test_rate_covers_the_last_ten_seconds() -> None:
     assert apis.rows(now=BEGAN + 600 * SECOND)[0].rate == 0
 
 
+def test_mean_rate_covers_the_time_between_first_and_last_line() -> None:
+    apis = feed(Apis(), [request(number, at=number / 10) for number in range(600)])
+    assert apis.rows(now=BEGAN + 600 * SECOND)[0].mean_rate == pytest.approx(10, rel=0.02)
+    assert single_row(request(1), request(2, at=0.01)).mean_rate == 2
+
+
 def test_all_apis_share_one_time_axis() -> None:
     lines = [request(1), request(2, at=100, api="Metadata", api_key=3), request(3, at=200)]
     apis = feed(Apis(), lines)
