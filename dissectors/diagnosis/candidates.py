@@ -14,7 +14,7 @@ from dissectors.edits import Edit
 from dissectors.edits.lengths import SCOPES
 from dissectors.wire.layout import Layout, cached_on_owner
 
-#: The prior, in bits, of departures that are known from real servers.
+#: The prior, in bits, of deviations that are known from real servers.
 COMMON_PRIOR = 6.0
 
 #: The largest prior, in bits, of an edit that is tried as a second one.

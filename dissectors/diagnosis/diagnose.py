@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from dissectors.diagnosis import wording
-from dissectors.diagnosis.absurd_values import SMALL_FRAME_BYTES
+from dissectors.diagnosis.implausible_values import SMALL_FRAME_BYTES
 from dissectors.diagnosis.first_difference import Difference, first_difference
 from dissectors.diagnosis.ranking import RankedReading, rank
 from dissectors.diagnosis.search import Habit, search
@@ -43,7 +43,7 @@ MAX_WORDS = 500
 #: The most bytes to append in order to find out how many are missing.
 MAX_APPENDED_BYTES = 4096
 
-#: The number of bytes of a large frame that are searched for the first departure.
+#: The number of bytes of a large frame that are searched for the first deviation.
 SEARCHED_BYTES = 8 << 10
 
 #: The least confidence to decode a frame under its diagnosis, or to diagnose a frame that decodes.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dissectors.diagnosis.absurd_values import SMALL_FRAME_BYTES, frame_absurdity
+from dissectors.diagnosis.implausible_values import SMALL_FRAME_BYTES, frame_implausibility
 from dissectors.diagnosis.best_explanation import writes_same_bytes
 from dissectors.diagnosis.relation_costs import relation_cost
 from dissectors.diagnosis.restorations import find_restoring_steps
@@ -33,7 +33,7 @@ EXPLANATION_DISTANCE = 4.0
 #: a rival.
 EXPLAINED_SHARE = 0.8
 
-#: The prior, in bits, of a writer that departs in a way that none of the edits tried describes.
+#: The prior, in bits, of a writer that deviates in a way that none of the edits tried describes.
 NO_EDIT_PRIOR = 24.0
 
 
@@ -79,7 +79,7 @@ def rank(frame: bytes, readings: list[FittingReading], correct_layout: Layout) -
             candidate.cost += added_cost
     ranked = sorted(finalists, key=lambda candidate: candidate.cost) + remaining
     weights = [2.0 ** ((ranked[0].cost - candidate.cost) * COST_WEIGHT) for candidate in ranked]
-    total = sum(weights) + 2.0 ** ((_absurdity(ranked[0]) - NO_EDIT_PRIOR) * COST_WEIGHT)
+    total = sum(weights) + 2.0 ** ((_implausibility(ranked[0]) - NO_EDIT_PRIOR) * COST_WEIGHT)
     for candidate, weight in zip(ranked, weights, strict=True):
         candidate.confidence = weight / total
     if len(frame) <= MAX_COMPARED_BYTES:
@@ -90,11 +90,11 @@ def rank(frame: bytes, readings: list[FittingReading], correct_layout: Layout) -
     return ranked
 
 
-def _absurdity(best: RankedReading) -> float:
+def _implausibility(best: RankedReading) -> float:
     """Return the bits by which the best reading contradicts itself: the only evidence against all edits tried."""
     if best.edit is None or best.loose or best.values is None:
         return 0.0
-    return frame_absurdity(best.layout, best.values)
+    return frame_implausibility(best.layout, best.values)
 
 
 def _shift_confidence(first: RankedReading, others: list[RankedReading], explained_confidence: float) -> None:

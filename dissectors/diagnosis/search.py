@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dissectors.collector import collector_disabled
-from dissectors.diagnosis.absurd_values import MAX_ABSURDITY, SMALL_FRAME_BYTES, UNLIKELY_BITS, frame_absurdity
+from dissectors.diagnosis.implausible_values import MAX_IMPLAUSIBILITY, SMALL_FRAME_BYTES, UNLIKELY_BITS, frame_implausibility
 from dissectors.diagnosis.candidates import WHOLE_FRAME_FIELDS, WHOLE_PART_FIELDS, Choice, choices, second_choices
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
@@ -22,7 +22,7 @@ from dissectors.wire.layout import Layout
 from dissectors.wire.walk import walk
 
 #: The most fields read per frame (a microsecond or less each). Only the beginning of a large frame is read, which is
-#: enough to show how it departs, and few pairs of edits are tried on it.
+#: enough to show how it deviates, and few pairs of edits are tried on it.
 MAX_WORK = 150_000
 LARGE_FRAME_BYTES = 64 << 10
 MAX_WORK_LARGE = 25_000
@@ -52,7 +52,7 @@ MAX_BASES = 12
 #: The distance, in bits, from the best reading within which others are kept as rivals.
 RIVAL_DISTANCE = 24.0
 
-#: The bonus, in bits, for a kind of edit that the same peer has made before, and for the same departure in encoding.
+#: The bonus, in bits, for a kind of edit that the same peer has made before, and for the same deviation in encoding.
 USUAL_KIND_BONUS = 3.0
 HABIT_BONUS = 8.0
 
@@ -251,7 +251,7 @@ class Search:
         fixed_bits: float,
         bits_per_byte: float,
         max_prior: float = float("inf"),
-        max_absurdity: float = MAX_ABSURDITY,
+        max_implausibility: float = MAX_IMPLAUSIBILITY,
     ) -> bool:
         """Whether one edit explains the frame so well that less probable ones need not be tried."""
         max_cost = fixed_bits + bits_per_byte * self._size
@@ -263,15 +263,15 @@ class Search:
             and (candidate[2] is None or candidate[2].kind not in LOOSE_KINDS)
         ]
         return bool(candidates) and (
-            max_absurdity >= MAX_ABSURDITY
-            or self._absurdity(min(candidates, key=lambda candidate: candidate[0])[2]) < max_absurdity
+            max_implausibility >= MAX_IMPLAUSIBILITY
+            or self._implausibility(min(candidates, key=lambda candidate: candidate[0])[2]) < max_implausibility
         )
 
-    def _absurdity(self, edit: Edit | None) -> float:
+    def _implausibility(self, edit: Edit | None) -> float:
         """Return the bits by which the values read under an edit contradict it."""
         if self._size > SMALL_FRAME_BYTES or (layout := self._edited_layout(edit)) is None:
             return 0.0
-        return frame_absurdity(layout, walk(layout, self._frame.data, 4).values)
+        return frame_implausibility(layout, walk(layout, self._frame.data, 4).values)
 
     def _try_choice(self, base: _Base, choice: Choice, element: Element | None = None) -> None:
         """Read the frame under a choice on top of a base; with `element`, apply it only to that array element."""
@@ -298,7 +298,7 @@ class Search:
             # It fits so far; assume that the rest costs as much per byte.
             end, cost = self._size, self._extrapolate_cost(exhausted.at)
             if self._extrapolated_cost and cost > BETTER_SHARE * self._extrapolated_cost:
-                return  # so far the correct layout also fits: the departure comes later
+                return  # so far the correct layout also fits: the deviation comes later
         except Misfit as misfit:
             if base.edit is None:
                 self._misfits.append((misfit.at, prior, proposal, element))

@@ -1,4 +1,4 @@
-"""Describe a departure: a sentence, and a hint about what to change."""
+"""Describe a deviation: a sentence, and a hint about what to change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def sentence(edit: Edit, correct_layout: Layout) -> str:
     """Return a sentence that says what was written and what should have been written.
 
     Args:
-        edit: The departure; its steps are described one after the other.
+        edit: The deviation; its steps are described one after the other.
         correct_layout: Kafka's layout of the frame.
     """
     restoring_steps = find_restoring_steps(edit, correct_layout)

@@ -12,7 +12,7 @@ from dissectors.edits.write import write
 from dissectors.embedded.coordinators import COMPONENTS, record_names
 from dissectors.embedded.payload_formats import PAYLOADS, is_payload, is_record, layouts_as_stated, layouts_at_version
 from dissectors.records.formats import entries
-from dissectors.records.layout_departures import write_departing_batch
+from dissectors.records.layout_deviations import write_deviating_batch
 from dissectors.records.layout_variants import ENCODINGS
 from dissectors.wire.decode import decode
 from dissectors.wire.edit import Edit, EditError, kind
@@ -29,7 +29,7 @@ def _rewrite_records(values: Mapping[str, Any], field: str, written: str) -> Map
         if magic != _FORMAT_2:
             return data
         [batch] = records.decode(data)
-        return data if "error" in batch else write_departing_batch(batch, written)
+        return data if "error" in batch else write_deviating_batch(batch, written)
 
     def change(data: bytes) -> bytes:
         return b"".join(

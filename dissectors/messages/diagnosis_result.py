@@ -1,4 +1,4 @@
-"""The result of a diagnosis: the edit that explains a frame, and where the frame departs from its layout.
+"""The result of a diagnosis: the edit that explains a frame, and where the frame deviates from its layout.
 
 `dissectors.diagnosis` computes it. It is defined here because messages and findings contain it.
 """
@@ -21,9 +21,9 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The most probable way in which a frame departs from its layout.
+    """The most probable way in which a frame deviates from its layout.
 
-    `confidence` is the probability of the edit (0 to 1). `start` and `end` are the span of the first departure, counted
+    `confidence` is the probability of the edit (0 to 1). `start` and `end` are the span of the first deviation, counted
     from the length prefix; it is empty if a field is missing there. `surplus` is by how many bytes the frame is too
     long, negative if it is too short, None if unknown. `also` are other edits that read every byte in the same way.
     `layout` is the layout in which the frame was read, as from `dissectors.edits.frame_layout`; None if it is Kafka's.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from dissectors.records.layout_departures import Departure
+from dissectors.records.layout_deviations import Deviation
 
 
 class FaultKind(Enum):
@@ -33,7 +33,7 @@ class Fault:
     """A fault in a field of record data: a sentence that does not name the location, and the location.
 
     `start` and `end` count from the start of the field; `path` is relative to it, e.g. ``("0", "records", "3",
-    "length")``. `proven` faults are wrong anywhere; others only in what a client or broker sends. `departure` is the
+    "length")``. `proven` faults are wrong anywhere; others only in what a client or broker sends. `deviation` is the
     wrong encoding of the records, `rivals` are other encodings in which the same bytes can be read.
     """
 
@@ -45,5 +45,5 @@ class Fault:
     expected: str | None = None
     got: str | None = None
     proven: bool = True
-    departure: Departure | None = None
-    rivals: tuple[Departure, ...] = ()
+    deviation: Deviation | None = None
+    rivals: tuple[Deviation, ...] = ()

@@ -8,13 +8,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RecordLayout:
-    """The encoding of each field of a record, None if the field is left out. `departs` is the first wrong field.
+    """The encoding of each field of a record, None if the field is left out. `deviates` is the first wrong field.
 
     Encodings: ``zigzag`` (the correct one); ``unsigned`` varints; ``compact`` as in flexible versions (length + 1, null
     is 0); ``int32``, ``int64``.
     """
 
-    departs: str
+    deviates: str
     sentence: str
     length: str | None = "zigzag"
     attributes: str | None = "int8"

@@ -12,7 +12,7 @@ from dissectors.records.cursor import Cursor
 from dissectors.records.fast_path import read_records
 from dissectors.records.faults import Fault, FaultKind
 from dissectors.records.formats import count_text
-from dissectors.records.layout_departures import departures
+from dissectors.records.layout_deviations import deviations
 from dissectors.records.layout_variants import ENCODINGS
 from dissectors.records.varint import read_zigzag
 from dissectors.wire.errors import DecodeError
@@ -262,13 +262,13 @@ def _timestamp_fault(index: int, batch: BatchSpan, payload: Payload, record_inde
 
 
 def _unreadable_fault(data: bytes | memoryview, index: int, batch: BatchSpan, payload: Payload) -> Fault | None:
-    if found_departures := departures(bytes(data[batch.start : batch.end])):
-        encoding, *rivals = found_departures
+    if found_deviations := deviations(bytes(data[batch.start : batch.end])):
+        encoding, *rivals = found_deviations
         start = batch.start + encoding.offset
         end = batch.end if payload.compressed else start + encoding.size
-        field_path = (str(index), "records", "0", ENCODINGS[encoding.written].departs)
-        text = "; or ".join(departure.sentence for departure in found_departures)
-        return Fault(FaultKind.ENCODING, field_path, start, end, text, departure=encoding, rivals=tuple(rivals))
+        field_path = (str(index), "records", "0", ENCODINGS[encoding.written].deviates)
+        text = "; or ".join(deviation.sentence for deviation in found_deviations)
+        return Fault(FaultKind.ENCODING, field_path, start, end, text, deviation=encoding, rivals=tuple(rivals))
     count = batch.records_count
     readable_count, pos, error = _find_unreadable_record(payload.data, count)
     count_span = batch.start + _COUNT_AT, batch.start + _COUNT_AT + 4

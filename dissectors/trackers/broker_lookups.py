@@ -24,7 +24,7 @@ WINDOW = 15 * 1_000_000_000
 #: need a moment to connect.
 MIN_INTERVAL = 50_000_000
 
-#: After a response that departs from its layout, the client's behaviour is not evaluated for this long (ns).
+#: After a response that deviates from its layout, the client's behaviour is not evaluated for this long (ns).
 MISREAD_FOR = 60 * 1_000_000_000
 
 #: APIs whose responses contain broker addresses.

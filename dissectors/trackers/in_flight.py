@@ -40,7 +40,7 @@ _UNPAIRED, _THROTTLED = FrameFlags.UNPAIRED.value, FrameFlags.THROTTLED.value
 #: A request is overdue this long (ns) after the time that it allows: clients give up after 30 s (request.timeout.ms).
 OVERDUE_AFTER = 30 * SECOND
 
-#: A frame that departs from its layout explains later problems on its connection for this long (ns).
+#: A frame that deviates from its layout explains later problems on its connection for this long (ns).
 SUSPECT_FOR = 60 * SECOND
 
 #: A connection without frames for this long (ns) is idle: the shortest idle timeouts of middleboxes are twice that.

@@ -76,7 +76,7 @@ class Repeat(NamedTuple):
 class RunState:
     """State that all connections of a run share.
 
-    `known_departures` are the layout errors diagnosed so far: the next frame with the same error is decoded without a
+    `known_deviations` are the layout errors diagnosed so far: the next frame with the same error is decoded without a
     search. `subscribed` are the codes of rules and trackers that currently observe all frames of their APIs, not only
     unusual ones. `trackers` observe each event before the rules (`dissectors.rules.trackers`). `new_causes`, unless it
     is None, collects the root cause of each finding, in order. `limits` are the limits that the user has set.
@@ -86,7 +86,7 @@ class RunState:
     limits: Values = field(default_factory=lambda: NO_VALUES)
     topic_names: BoundedDict[str, str] = field(default_factory=lambda: BoundedDict(MAX_TOPICS))
     deadlines: Deadlines[ConnectionState] = field(default_factory=Deadlines)
-    known_departures: diagnosis.KnownDepartures = field(default_factory=diagnosis.KnownDepartures)
+    known_deviations: diagnosis.KnownDeviations = field(default_factory=diagnosis.KnownDeviations)
     subscribed: Subscribed = NO_SUBSCRIBERS
     new_causes: list[Hashable] | None = None
     _reported: BoundedDict[Hashable, tuple[int, Place]] = field(default_factory=lambda: BoundedDict(MAX_CAUSES))
@@ -249,7 +249,7 @@ class ConnectionState:
                 request = event.request.message if isinstance(event, ResponseReceived) and event.request else None
                 try:
                     event.message = message = diagnosis.examine(
-                        message, request, self.run.known_departures, self.server
+                        message, request, self.run.known_deviations, self.server
                     )
                 except Exception as error:  # noqa: BLE001  # the frame can still be inspected without a diagnosis
                     self.failures.append(Failure.of("diagnosing a frame", error))

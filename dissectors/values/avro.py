@@ -49,7 +49,7 @@ def avro(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes |
         data,
         type=type_.name,
         problem=problem,
-        reencoding="equal" if problem is None and not reader.departure else reader.departure,
+        reencoding="equal" if problem is None and not reader.deviation else reader.deviation,
     )
 
 
@@ -63,7 +63,7 @@ class _Reader:
 
     Attributes:
         pos: The offset of the next byte.
-        departure: The first way in which the bytes differ from what Avro's own writer produces; None if they do not.
+        deviation: The first way in which the bytes differ from what Avro's own writer produces; None if they do not.
         partial: The fields of the outermost record that were read.
     """
 
@@ -73,7 +73,7 @@ class _Reader:
         self._nodes = 0
         self._path: list[str] = []
         self.pos = 0
-        self.departure: str | None = None
+        self.deviation: str | None = None
         self.partial: Any = None
 
     def read(self, type_: AvroType, depth: int) -> Any:
@@ -151,10 +151,10 @@ class _Reader:
             blocks += 1
             if count < 0:
                 count = -count
-                self._note_departure("an array or map has a block with its size in bytes", start)
+                self._note_deviation("an array or map has a block with its size in bytes", start)
                 self._read_size()
             elif blocks > 1:
-                self._note_departure("an array or map is written in several blocks", start)
+                self._note_deviation("an array or map is written in several blocks", start)
             if count > self._limits.nodes or (not type_.items.is_empty and count > len(self._data) - self.pos):
                 raise self._error(f"a block of {count} elements does not fit", start)
             for _ in range(count):
@@ -163,7 +163,7 @@ class _Reader:
                 else:
                     key = self._read_text()
                     if key in by_key:
-                        self._note_departure("a map has a key twice", start)
+                        self._note_deviation("a map has a key twice", start)
                     by_key[key] = self.read(type_.items, depth + 1)
 
     def _read_long(self, bits: int) -> int:
@@ -175,7 +175,7 @@ class _Reader:
         except Irregularity:
             raise self._error(f"a number has more than {bits} bits", start) from None
         if self.pos - start > 1 and len(write_zigzag(value)) != self.pos - start:
-            self._note_departure("a number takes more bytes than it needs", start)
+            self._note_deviation("a number takes more bytes than it needs", start)
         return value
 
     def _read_size(self) -> int:
@@ -202,5 +202,5 @@ class _Reader:
         path_text = ".".join(self._path)
         return DecodeError(f"{path_text}: {text}" if path_text else text, offset=self.pos if offset is None else offset)
 
-    def _note_departure(self, text: str, offset: int) -> None:
-        self.departure = self.departure or f"differs: {text}, at byte {offset} after the envelope"
+    def _note_deviation(self, text: str, offset: int) -> None:
+        self.deviation = self.deviation or f"differs: {text}, at byte {offset} after the envelope"

@@ -48,7 +48,7 @@ def side_json(side: FrameDetail, response: ResponseLine | None = None) -> dict[s
     result: dict[str, Any] = {
         "missing": _safe_or_none(side.missing),
         "error": _safe_or_none(side.error),
-        "departure": _safe_or_none(side.departure),
+        "deviation": _safe_or_none(side.deviation),
     }
     if side.frame is not None:
         result["frame"] = base64.b64encode(side.frame[:MAX_BYTES]).decode("ascii")

@@ -13,7 +13,7 @@ from kproxy.proxy.address import Address
 from kproxy.proxy.listener import BoundListener, Listener
 from kproxy.proxy.shortage import Shortage
 
-#: Seconds until clients are accepted again after a shortage, unless the departure of a client ends it earlier.
+#: Seconds until clients are accepted again after a shortage, unless the deviation of a client ends it earlier.
 _ACCEPT_RETRY_S: Final = 0.5
 
 
@@ -138,7 +138,7 @@ class BoundListeners:
 
     def _on_shortage(self, error: OSError) -> None:
         # Here, the client is still waiting. After a failure to connect to an upstream, in contrast, the client was
-        # refused: if its departure let in the next one, each client would be refused in turn.
+        # refused: if its deviation let in the next one, each client would be refused in turn.
         self.pause_for(error)
         self._ends_when_client_leaves = True
 

@@ -73,8 +73,8 @@ class SidePane(Vertical):
             line = detail.line
             title.append(f"  {safe(line.api)} v{line.api_version}" if line.api else "  ?")
             title.append(f"  id {line.correlation_id}  {size(line.size)}", "dim")
-            if detail.departure:
-                title.append("  as written: " + safe(detail.departure), "yellow")
+            if detail.deviation:
+                title.append("  as written: " + safe(detail.deviation), "yellow")
             elif detail.missing:
                 title.append("  " + safe(detail.missing), "yellow")
         self._title_bar.update(title, layout=False)

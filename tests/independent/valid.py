@@ -8,7 +8,7 @@ from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 
-from dissectors.diagnosis import KnownDepartures, examine
+from dissectors.diagnosis import KnownDeviations, examine
 from dissectors.messages.message import Message, read_request, read_response
 from kproxy.trace.lines import Detail, RequestLine, ResponseLine
 from tests.kproxy.capture_results import DATA, lines_of
@@ -52,7 +52,7 @@ def false_alarms(messages: Iterator[Message]) -> tuple[int, int, list[str]]:
     for message in messages:
         count += 1
         unusual += message.unusual
-        diagnosis = examine(message, None, KnownDepartures(), "").diagnosis
+        diagnosis = examine(message, None, KnownDeviations(), "").diagnosis
         if diagnosis is not None:
             alarms.append(
                 f"{message.api} v{message.version} {message.frame.hex()[:400]}: {diagnosis.confidence} {diagnosis.edit}"

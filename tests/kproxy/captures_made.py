@@ -4,12 +4,12 @@ import gzip
 from pathlib import Path
 
 from tests.kproxy.captures.behaviour import BEHAVIOUR
-from tests.kproxy.captures.departed import DEPARTED
+from tests.kproxy.captures.deviating_responses import DEVIATING_RESPONSES
 from tests.kproxy.captures.recorder import record_story
 
 CAPTURES = Path(__file__).parents[2] / "captures"
 
-STORIES = {name: response.story for name, response in DEPARTED.items()} | BEHAVIOUR
+STORIES = {name: response.story for name, response in DEVIATING_RESPONSES.items()} | BEHAVIOUR
 
 if __name__ == "__main__":
     for name, story in STORIES.items():

@@ -13,7 +13,7 @@ from kproxy.trace.lines import Detail, FindingEntry, FindingLine
 from kproxy.verdict.as_json import finding_as_json
 from kproxy.verdict.ranking import best_first
 from tests.kproxy.capture_results import causes_of
-from tests.kproxy.captures.departed import DEPARTED
+from tests.kproxy.captures.deviating_responses import DEVIATING_RESPONSES
 from tests.kproxy.captures.expectation import BEHAVIOURS, LAYOUTS, Expected, edit, expected_from
 from tests.kproxy.captures.recorder import record_story
 from tests.kproxy.captures_made import CAPTURES, STORIES
@@ -57,7 +57,7 @@ def test_valid_capture_has_no_findings(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "expected"), LAYOUTS.items(), ids=LAYOUTS)
 def test_frame_alone_has_the_expected_finding(name: str, expected: Expected) -> None:
-    deviating_response = DEPARTED[name]
+    deviating_response = DEVIATING_RESPONSES[name]
     known_api = api_by_name(deviating_response.api)
     assert known_api is not None
     explanation = explain(deviating_response.frame(2), answered_request=(known_api.key, deviating_response.version))
@@ -69,7 +69,7 @@ def test_frame_alone_has_the_expected_finding(name: str, expected: Expected) -> 
 
 
 #: A broker that always writes Metadata in the layout of v3, with throttle_time_ms first.
-FIXED = DEPARTED["metadata-v1-in-the-layout-of-v3"].frame(2)
+FIXED = DEVIATING_RESPONSES["metadata-v1-in-the-layout-of-v3"].frame(2)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_fixed_layout_is_valid_for_versions_3_and_4(version: int) -> None:
 
 
 def test_frames_have_the_recorded_sizes() -> None:
-    sizes = {name: len(deviating_response.frame(2)) - 4 for name, deviating_response in DEPARTED.items()}
+    sizes = {name: len(deviating_response.frame(2)) - 4 for name, deviating_response in DEVIATING_RESPONSES.items()}
     assert sizes["find-coordinator-v0-with-fields-of-v1"] == 31
     assert sizes["find-coordinator-v0-with-fields-of-v1-null"] == 31
     assert sizes["find-coordinator-v0-right"] == 25
@@ -109,7 +109,7 @@ def test_frames_have_the_recorded_sizes() -> None:
 
 def test_coordinator_frames_have_the_recorded_bytes() -> None:
     def frame_hex(name: str) -> str:
-        return DEPARTED[name].frame(1).hex()
+        return DEVIATING_RESPONSES[name].frame(1).hex()
 
     start, end = "0000001f0000000100000000" + "0000", "00000000" + "0009" + "3132372e302e302e31" + "0000fe6c"
     assert frame_hex("find-coordinator-v0-with-fields-of-v1") == start + "0000" + end

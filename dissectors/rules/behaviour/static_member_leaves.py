@@ -20,7 +20,7 @@ _MAX_MEMBERS = 10_000
 _LEAVE_EPOCH, _JOIN_EPOCH = -1, 0
 
 
-class _Departures:
+class _Deviations:
     """When each static member left for good (ns), and how, by group and instance id."""
 
     def __init__(self) -> None:
@@ -84,20 +84,20 @@ def static_member_leaves(event: RequestReceived, connection: ConnectionState) ->
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-345%3A+Introduce+static+membership+protocol+to+reduce+consumer+rebalances
     """
     message = event.message
-    body, departures = message.body, connection.run.state(_Departures).members
+    body, deviations = message.body, connection.run.state(_Deviations).members
     group = body.get("group_id") or ""
     if message.api == "LeaveGroup":
         for member in body.get("members") or ():
             if member.get("group_instance_id") and member.get("member_id"):
-                departures[group, member["group_instance_id"]] = (event.at, "LeaveGroup")
+                deviations[group, member["group_instance_id"]] = (event.at, "LeaveGroup")
         return
     instance, epoch = _member_identity(body)
     if not instance:
         return
     if epoch == _LEAVE_EPOCH:
-        departures[group, instance] = (event.at, "member_epoch -1")
-    elif epoch == _JOIN_EPOCH and (departure := departures.pop((group, instance), None)) is not None:
-        left_at, leave_request = departure
+        deviations[group, instance] = (event.at, "member_epoch -1")
+    elif epoch == _JOIN_EPOCH and (deviation := deviations.pop((group, instance), None)) is not None:
+        left_at, leave_request = deviation
         if event.at - left_at < _SESSION_TIMEOUT:
             uses_epochs = leave_request != "LeaveGroup"
             yield Problem(

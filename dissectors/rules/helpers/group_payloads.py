@@ -91,13 +91,13 @@ def _find_payloads(
             yield value, (*path, location.name), field + location.name, (*rows, row), location
 
 
-def payload_departure(message: Message, payload: GroupPayload) -> PayloadDiagnosis | None:
+def payload_deviation(message: Message, payload: GroupPayload) -> PayloadDiagnosis | None:
     """Diagnose how a payload was written, as edits of the message; None if it is well-formed or no edit explains it."""
     message.spend(min(_MAX_STEPS, _STEPS_PER_BYTE * len(payload.data)))
-    return departure(payload.data, payload.names, payload.rows, payload.field)
+    return deviation(payload.data, payload.names, payload.rows, payload.field)
 
 
-def departure(data: bytes, names: tuple[str, ...], rows: Rows, field: str) -> PayloadDiagnosis | None:
+def deviation(data: bytes, names: tuple[str, ...], rows: Rows, field: str) -> PayloadDiagnosis | None:
     """Diagnose how the payload in a field, or a payload inside it, was written, as edits of the enclosing layout.
 
     Args:
@@ -108,7 +108,7 @@ def departure(data: bytes, names: tuple[str, ...], rows: Rows, field: str) -> Pa
     """
     for name in names:
         if is_whole_payload(data, name):
-            diagnosis = _inner_departure(data, name, rows)
+            diagnosis = _inner_deviation(data, name, rows)
             return embedded_diagnosis(diagnosis, field, name) if diagnosis else None
     candidates = [
         embedded_diagnosis(payload_diagnosis, field, name)
@@ -118,8 +118,8 @@ def departure(data: bytes, names: tuple[str, ...], rows: Rows, field: str) -> Pa
     return max(candidates, key=lambda diagnosis: diagnosis.confidence, default=None)
 
 
-class Departures:
-    """Finds the departures of one message's payloads by path. The payloads are listed only once."""
+class Deviations:
+    """Finds the deviations of one message's payloads by path. The payloads are listed only once."""
 
     def __init__(self, message: Message, protocol_type: str | None = None) -> None:
         self._message, self._protocol_type = message, protocol_type
@@ -130,10 +130,10 @@ class Departures:
         if self._payloads is None:
             self._payloads = {payload.path: payload for payload in group_payloads(self._message, self._protocol_type)}
         payload = self._payloads.get(path)
-        return payload_departure(self._message, payload) if payload else None
+        return payload_deviation(self._message, payload) if payload else None
 
 
-def _inner_departure(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | None:
+def _inner_deviation(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | None:
     """Diagnose a payload inside another one: user data of Kafka Streams, tasks of Connect, or members of a group."""
     header, _, version = layouts_as_stated(name, data)
     payload_layout = with_prefix(name, version, *header.fields)
@@ -143,7 +143,7 @@ def _inner_departure(data: bytes, name: str, rows: Rows) -> PayloadDiagnosis | N
     ):
         protocol_type = enclosing_text(enclosing, "protocol_type")
         names = payload_names(location.reader, protocol_type) or user_data_names(location.reader, enclosing)
-        if names and inner and (diagnosis := departure(bytes(inner), names, enclosing, field.removeprefix("data."))):
+        if names and inner and (diagnosis := deviation(bytes(inner), names, enclosing, field.removeprefix("data."))):
             return diagnosis
     return None
 

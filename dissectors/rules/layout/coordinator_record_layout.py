@@ -12,7 +12,7 @@ from dissectors.edits import Edit
 from dissectors.embedded.coordinators import COMPONENTS, record_names
 from dissectors.findings import Problem, Severity
 from dissectors.rules import rule
-from dissectors.rules.helpers.group_payloads import departure
+from dissectors.rules.helpers.group_payloads import deviation
 from dissectors.rules.helpers.layout_findings import add_payload_diagnosis
 from dissectors.trackers.partitions import label
 from dissectors.trackers.record_data import BatchSampler, PartitionData, RecordData, problem_location, record_data
@@ -75,7 +75,7 @@ def coordinator_record_layout(
     for partition_data in record_data(event, connection).parts:
         topic = connection.run.topic_names.get(partition_data.topic_partition[0], partition_data.topic_partition[0])
         if topic in COMPONENTS and connection.state(BatchSampler).selects("coordinator", topic):
-            for index, name, diagnosis in _departures(partition_data, topic):
+            for index, name, diagnosis in _deviations(partition_data, topic):
                 batch = partition_data.batches[index]
                 problem = Problem(
                     f"{label(partition_data.topic_partition, connection)}, batch {index}: {diagnosis.edit}",
@@ -100,21 +100,21 @@ def _hint(name: str, edit: Edit) -> str:
     return f"write every field of the version that the {name} states: the next coordinator reads it"
 
 
-def _departures(partition_data: PartitionData, topic: str) -> Iterator[tuple[int, str, PayloadDiagnosis]]:
+def _deviations(partition_data: PartitionData, topic: str) -> Iterator[tuple[int, str, PayloadDiagnosis]]:
     """Yield the first malformed record of each batch: the index of the batch, the payload's name, its diagnosis."""
     field = f"{partition_data.path[0]}[].{partition_data.path[2]}[].records"
     for index, batch in enumerate(records.decode(partition_data.row["records"])[: len(partition_data.batches)]):
         if not batch.get("crc_valid") or batch.get("is_control"):
             continue
-        if first_departure := next(_record_departures(batch.get("records", ())[:_MAX_RECORDS], topic, field), None):
-            yield index, *first_departure
+        if first_deviation := next(_record_deviations(batch.get("records", ())[:_MAX_RECORDS], topic, field), None):
+            yield index, *first_deviation
 
 
-def _record_departures(
+def _record_deviations(
     decoded_records: list[dict[str, bytes | None]], topic: str, field: str
 ) -> Iterator[tuple[str, PayloadDiagnosis]]:
     for record in decoded_records:
         names = record_names(topic, bytes(record["key"] or b"")) or ()
         for data, name in zip((record["key"], record["value"]), names, strict=False):
-            if data and (diagnosis := departure(bytes(data), (name,), (), field)):
+            if data and (diagnosis := deviation(bytes(data), (name,), (), field)):
                 yield name, diagnosis

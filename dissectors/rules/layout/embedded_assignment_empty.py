@@ -11,7 +11,7 @@ from dissectors.embedded import consumer
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.rules.helpers.group_payloads import Departures
+from dissectors.rules.helpers.group_payloads import Deviations
 from dissectors.rules.helpers.layout_findings import add_payload_diagnosis
 from dissectors.rules.helpers.payload_problems import payload_error
 from dissectors.trackers.state import ConnectionState
@@ -106,7 +106,7 @@ def _check_leader_request(event: RequestReceived, assignments: _Assignments) -> 
     group, generation = body.get("group_id", ""), body.get("generation_id", -1)
     if not _is_consumer_group(body, assignments):
         return
-    departures = Departures(message, "consumer")
+    deviations = Deviations(message, "consumer")
     for index, assignment in enumerate(body.get("assignments") or ()):
         name, data = assignment.get("member_id", ""), assignment.get("assignment") or b""
         assignments.sent_sizes[member := (group, generation, name)] = len(data)
@@ -118,7 +118,7 @@ def _check_leader_request(event: RequestReceived, assignments: _Assignments) -> 
                 blame="client",
                 cause=group,
             )
-            yield add_payload_diagnosis(problem, departures.diagnose_at("assignments", index, "assignment"))
+            yield add_payload_diagnosis(problem, deviations.diagnose_at("assignments", index, "assignment"))
         elif data and member in assignments.empty_members:
             del assignments.empty_members[member]
             yield Problem(
@@ -158,7 +158,7 @@ def _check_member_response(
         blame=None if sent or data else "client",
         cause=group,
     )
-    yield add_payload_diagnosis(problem, Departures(message, "consumer").diagnose_at("assignment"))
+    yield add_payload_diagnosis(problem, Deviations(message, "consumer").diagnose_at("assignment"))
 
 
 def _is_consumer_group(body: dict[str, Any], assignments: _Assignments) -> bool:

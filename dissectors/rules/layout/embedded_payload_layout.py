@@ -14,7 +14,7 @@ from dissectors.rules import rule
 from dissectors.rules.helpers.group_payloads import (
     GroupPayload,
     group_payloads,
-    payload_departure,
+    payload_deviation,
     payloads_with_same_edit,
 )
 from dissectors.rules.helpers.layout_findings import add_payload_diagnosis
@@ -97,7 +97,7 @@ def embedded_payload_layout(
         if _is_reported_elsewhere(event, payload, protocol_type):
             groups.reported[payload.data] = None
             continue
-        if (diagnosis := payload_departure(message, payload)) is None:
+        if (diagnosis := payload_deviation(message, payload)) is None:
             continue
         similar_payloads = [payload, *payloads_with_same_edit(payloads, diagnosis.edit)]
         for similar_payload in similar_payloads:

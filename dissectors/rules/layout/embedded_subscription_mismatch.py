@@ -9,7 +9,7 @@ from dissectors.embedded import consumer
 from dissectors.findings import Problem, Severity
 from dissectors.messages.locate import locate
 from dissectors.rules import rule
-from dissectors.rules.helpers.group_payloads import Departures
+from dissectors.rules.helpers.group_payloads import Deviations
 from dissectors.rules.helpers.layout_findings import add_payload_diagnosis
 from dissectors.rules.helpers.payload_problems import payload_error
 from dissectors.trackers.state import ConnectionState
@@ -63,7 +63,7 @@ def embedded_subscription_mismatch(event: RequestReceived, _: ConnectionState) -
     if body.get("protocol_type") != "consumer":
         return
     group = body.get("group_id", "")
-    departures = Departures(message)
+    deviations = Deviations(message)
     for index, protocol in enumerate(body.get("protocols") or ()):
         data = protocol.get("metadata") or b""
         if error := payload_error(data, consumer.subscription):
@@ -73,4 +73,4 @@ def embedded_subscription_mismatch(event: RequestReceived, _: ConnectionState) -
                 hint="write all fields of the subscription's version, or version 0: the leader may fail to read it",
                 cause=group,
             )
-            yield add_payload_diagnosis(problem, departures.diagnose_at("protocols", index, "metadata"))
+            yield add_payload_diagnosis(problem, deviations.diagnose_at("protocols", index, "metadata"))

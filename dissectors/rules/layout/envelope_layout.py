@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dissectors.connections.connection import MIN_RESPONSE
 from dissectors.connections.events import RequestReceived, ResponseReceived
-from dissectors.diagnosis import KnownDepartures, examine
+from dissectors.diagnosis import KnownDeviations, examine
 from dissectors.diagnosis.diagnose import LIKELY_CONFIDENCE
 from dissectors.edits import Edit
 from dissectors.findings import Problem, Severity
@@ -19,10 +19,10 @@ from dissectors.trackers.state import ConnectionState
 
 
 @dataclass(slots=True)
-class _ForwardedDepartures:
-    """The known departures of the messages that were forwarded in a run."""
+class _ForwardedDeviations:
+    """The known deviations of the messages that were forwarded in a run."""
 
-    departures: KnownDepartures = field(default_factory=KnownDepartures)
+    deviations: KnownDeviations = field(default_factory=KnownDeviations)
 
 
 @rule("L041", severity=Severity.ERROR, events=(RequestReceived, ResponseReceived), apis=("Envelope",), since="0.1")
@@ -68,8 +68,8 @@ def envelope_layout(event: RequestReceived | ResponseReceived, connection: Conne
         if response is None:
             return
         forwarded = read_response(response, forwarded.api_key, forwarded.version)
-    departures = connection.run.state(_ForwardedDepartures).departures
-    inner_diagnosis = examine(forwarded, None, departures, connection.server).diagnosis
+    deviations = connection.run.state(_ForwardedDeviations).deviations
+    inner_diagnosis = examine(forwarded, None, deviations, connection.server).diagnosis
     if inner_diagnosis is None:
         return
     location = locate(message, name)

@@ -69,8 +69,8 @@ def record_length_varint_sign(
     """
     for part, fault in faults_of_kind(event, connection, FaultKind.ENCODING):
         problem = fault_problem(event, connection, part, fault, _HINT)
-        assert fault.departure is not None
-        written = fault.departure.written
+        assert fault.deviation is not None
+        written = fault.deviation.written
         topics, _, partitions, _ = part.path
         edit = Edit.of("record_encoding", f"{topics}[].{partitions}[].records", written=written)
         yield add_diagnosis(replace(problem, cause=f"{part.topic_partition[0]} {written}"), edit)

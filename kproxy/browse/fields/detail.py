@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from dissectors import edits
-from dissectors.diagnosis import Diagnosis, KnownDepartures, examine
+from dissectors.diagnosis import Diagnosis, KnownDeviations, examine
 from dissectors.diagnosis.diagnose import apply_diagnosis, right_layout
 from dissectors.messages.message import Message, api_layouts
 from dissectors.messages.secret_fields import may_hold_secrets, redaction_text
@@ -37,7 +37,7 @@ class FrameDetail:
         missing: Why there are no bytes, as a sentence; None if there are.
         findings: The line's findings, most severe first.
         error: Where and why decoding stopped.
-        departure: How the frame departs from Kafka's layout, in words, if it was decoded with a modified layout.
+        deviation: How the frame deviates from Kafka's layout, in words, if it was decoded with a modified layout.
     """
 
     line: FrameLine
@@ -46,7 +46,7 @@ class FrameDetail:
     missing: str | None = None
     findings: list[FindingEntry] = field(default_factory=list)
     error: str | None = None
-    departure: str | None = None
+    deviation: str | None = None
 
     def at_byte(self, offset: int) -> list[FieldView]:
         """Return the fields that contain the byte at `offset` of the frame, outermost first."""
@@ -72,7 +72,7 @@ def build_frame_detail(line: FrameLine, request: RequestLine | None = None) -> F
             layouts = message.header_layout, message.layout
             message = _decode_with_best_layout(message, line, request)
             if message.diagnosis is not None and layouts != (message.header_layout, message.layout):
-                detail.departure = str(message.diagnosis.edit)
+                detail.deviation = str(message.diagnosis.edit)
             _add_wire_fields(detail, message)
             return detail
         detail.missing = "the trace's bytes here are not a valid frame"
@@ -97,7 +97,7 @@ def _decode_with_best_layout(message: Message, line: FrameLine, request: Request
         if (diagnosis := _diagnosis_of(message, finding)) is not None:
             return apply_diagnosis(message, diagnosis)
     request_message = message_of(request) if request is not None and not message.is_request else None
-    return examine(message, request_message, KnownDepartures(), "")
+    return examine(message, request_message, KnownDeviations(), "")
 
 
 def _diagnosis_of(message: Message, finding: FindingEntry) -> Diagnosis | None:

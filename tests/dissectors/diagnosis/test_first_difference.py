@@ -158,8 +158,8 @@ def misplaced_trials(message: MessageKey, accepts: Callable[[Edit], bool], *, st
         if not accepts(edit):
             continue
         frame, written = write(edit, kafka_layout, values), edit.apply(kafka_layout)
-        departure = first_difference(kafka_layout, written, walk(written, frame, 4).nodes, 4)
-        actual, expected = departure.start if departure else None, first_deviating_byte(kafka_layout, edit, values)
+        deviation = first_difference(kafka_layout, written, walk(written, frame, 4).nodes, 4)
+        actual, expected = deviation.start if deviation else None, first_deviating_byte(kafka_layout, edit, values)
         count += 1
         if actual != expected:
             misplaced.append(f"{edit.kind} {edit.field}: {actual}, not {expected} in {frame.hex()}")

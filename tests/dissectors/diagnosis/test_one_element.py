@@ -108,7 +108,7 @@ def test_same_field_in_two_structs_is_one_edit() -> None:
 
 
 @pytest.mark.parametrize(("indexes", "is_sure"), [((0, 1, 2), True), ((1, 4001, 2), False), ((3, 3, 4), False)])
-def test_reading_with_absurd_values_is_uncertain(indexes: tuple[int, ...], is_sure: bool) -> None:
+def test_reading_with_implausible_values_is_uncertain(indexes: tuple[int, ...], is_sure: bool) -> None:
     kafka_layout = frame_layout(layout("ResponseHeader", 1), layout("OffsetCommitResponse", 9))
     partitions = [{"partition_index": index, "error_code": 0} for index in indexes]
     body = {"topics": [{"name": "orders", "partitions": partitions}]}

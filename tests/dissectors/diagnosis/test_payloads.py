@@ -10,7 +10,7 @@ from dissectors.edits import Edit, write
 from dissectors.embedded.payload_formats import PAYLOADS as PAYLOAD_NAMES
 from dissectors.embedded.payload_formats import layouts_as_stated, layouts_at_version
 from dissectors.messages.message import Message
-from dissectors.rules.helpers.group_payloads import group_payloads, payload_departure
+from dissectors.rules.helpers.group_payloads import group_payloads, payload_deviation
 from dissectors.wire.decode import decode
 from dissectors.wire.layout import Layout, versions
 from dissectors.wire.layout import layout as layout_of
@@ -105,9 +105,9 @@ def test_fields_of_later_versions_are_not_errors() -> None:
     assert not is_whole_payload(b"\x00\x01" + payload[2:], SUBSCRIPTION)
 
 
-def departures(message: Message, protocol_type: str | None = None) -> list[Edit]:
-    payload_departures = [payload_departure(message, payload) for payload in group_payloads(message, protocol_type)]
-    return [departure.edit for departure in payload_departures if departure is not None]
+def deviations(message: Message, protocol_type: str | None = None) -> list[Edit]:
+    payload_deviations = [payload_deviation(message, payload) for payload in group_payloads(message, protocol_type)]
+    return [deviation.edit for deviation in payload_deviations if deviation is not None]
 
 
 SHORT = bytes.fromhex(f"0001 {ORDERS} ffffffff")
@@ -125,13 +125,13 @@ SHORT = bytes.fromhex(f"0001 {ORDERS} ffffffff")
 )  # fmt: skip
 def test_edit_of_the_message_has_the_path_of_the_payload(message: Message, field: str) -> None:
     missing = Edit.of("field_missing", "owned_partitions", where=2)
-    assert departures(message) == [Edit.of("embedded_layout", field, payload=SUBSCRIPTION, edit=missing)]
+    assert deviations(message) == [Edit.of("embedded_layout", field, payload=SUBSCRIPTION, edit=missing)]
 
 
 def test_payloads_of_other_protocols_are_not_examined() -> None:
     registry = [{"name": "v0", "metadata": b'{"a": 1}'}]
-    assert departures(request("JoinGroup", 5, protocol_type="sr", protocols=registry)) == []
-    assert departures(request("SyncGroup", 5, protocol_type="x", assignments=[{"assignment": SHORT}])) == []
+    assert deviations(request("JoinGroup", 5, protocol_type="sr", protocols=registry)) == []
+    assert deviations(request("SyncGroup", 5, protocol_type="x", assignments=[{"assignment": SHORT}])) == []
 
 
 def test_streams_user_data_is_examined_inside_the_subscription() -> None:
@@ -145,7 +145,7 @@ def test_streams_user_data_is_examined_inside_the_subscription() -> None:
         values = {"topics": ["orders"], "user_data": user_data, "owned_partitions": []}
         metadata = b"\x00\x01" + write(None, body, values)
         protocols = [{"name": "stream", "metadata": metadata}]
-        edits = departures(request("JoinGroup", 5, protocol_type="consumer", protocols=protocols))
+        edits = deviations(request("JoinGroup", 5, protocol_type="consumer", protocols=protocols))
         assert len(edits) == count
     edit = dict(dict(edits[0].detail)["edit"].detail)
     assert edit == {"payload": "SubscriptionInfoData", "edit": wrong_edit}

@@ -9,7 +9,7 @@ from dissectors.diagnosis.payloads import diagnose_payload
 from dissectors.edits import Edit, EditError, frame_layout, parse, write
 from dissectors.embedded.consumer import assignment, subscription
 from dissectors.messages.message import api_layouts
-from dissectors.records.layout_departures import departures
+from dissectors.records.layout_deviations import deviations
 from dissectors.records.layout_variants import ENCODINGS
 from dissectors.wire.decode import decode
 from dissectors.wire.layout import Field, Layout, layout
@@ -53,7 +53,7 @@ def test_records_are_written_in_every_encoding(encoding: str, compression: str) 
     assert decoded.end == len(data)
     [topic] = decoded.values["topic_data"]
     for partition in (topic["partition_data"][0], topic["partition_data"][2]):
-        assert encoding in {departure.written for departure in departures(bytes(partition["records"]))}
+        assert encoding in {deviation.written for deviation in deviations(bytes(partition["records"]))}
     assert topic["partition_data"][1]["records"] == b""
 
 

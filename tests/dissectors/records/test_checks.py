@@ -14,7 +14,7 @@ from dissectors.records import encode
 from dissectors.records.checks import MAX_SUSPECTS, ExaminationResult, examine
 from dissectors.records.compression import compress
 from dissectors.records.faults import Fault, FaultKind
-from dissectors.records.layout_departures import write_departing_batch
+from dissectors.records.layout_deviations import write_deviating_batch
 
 TIME = 1_767_225_600_000
 ONE = {"records": [{"timestamp": TIME, "value": b"a"}]}
@@ -188,18 +188,18 @@ def test_changed_bytes_cause_a_crc_fault(magic: int) -> None:
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_layout_departure_is_the_only_fault_of_its_batch(compression: str) -> None:
-    data = write_departing_batch(TWO | {"compression": compression}, "record_length_int32")
+def test_layout_deviation_is_the_only_fault_of_its_batch(compression: str) -> None:
+    data = write_deviating_batch(TWO | {"compression": compression}, "record_length_int32")
     fault = only_fault(data, produced=False)
     assert fault.kind is FaultKind.ENCODING
-    assert fault.departure is not None
-    assert fault.departure.written == "record_length_int32"
+    assert fault.deviation is not None
+    assert fault.deviation.written == "record_length_int32"
     assert fault.start == 61
     assert data[fault.start : fault.end].hex() == "00000007" or (compression != "none" and fault.end == len(data))
 
 
-def test_ambiguous_departure_lists_its_rivals() -> None:
-    fault = only_fault(write_departing_batch(ONE, "attributes_missing"))
+def test_ambiguous_deviation_lists_its_rivals() -> None:
+    fault = only_fault(write_deviating_batch(ONE, "attributes_missing"))
     assert [rival.written for rival in fault.rivals] == ["offset_delta_missing", "timestamp_delta_missing"]
     assert "; or records have no offset delta before their key" in fault.message
 
@@ -234,21 +234,21 @@ def test_distant_record_timestamp_is_a_fault() -> None:
 
 
 def test_number_of_examined_bad_batches_is_limited() -> None:
-    data = write_departing_batch(TWO, "record_length_int32")
+    data = write_deviating_batch(TWO, "record_length_int32")
     assert len(examine_data(data * 100, produced=False).faults) < 100 + MAX_SUSPECTS
     encodings = [fault for fault in examine_data(data * 100, produced=False).faults if fault.kind is FaultKind.ENCODING]
     assert len(encodings) == MAX_SUSPECTS
 
 
 def test_unselected_batches_are_examined_only_if_their_header_is_inconsistent() -> None:
-    data = write_departing_batch(TWO, "record_length_int32")
+    data = write_deviating_batch(TWO, "record_length_int32")
     assert not examine(data, selects=lambda _: False, produced=True).faults
     # a header that contradicts itself is reason enough
     assert examine(change_batch(TWO, 57, "00000003"), selects=lambda _: False, produced=True).faults
 
 
 RECORD_DATA = st.sampled_from(
-    [encode([TWO]), encode([TWO | {"compression": "gzip"}]), encode([ONE, TWO]), write_departing_batch(TWO,
+    [encode([TWO]), encode([TWO | {"compression": "gzip"}]), encode([ONE, TWO]), write_deviating_batch(TWO,
                                                                                                        "headers_missing"),
      encode([{"magic": 1, "compression": "gzip", "records": [{"value": b"a"}, {"value": b"b"}]}])]
 )  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 from dissectors.messages.message import api_layouts
 from dissectors.records import encode as encode_batches
 from dissectors.records.compression import CODECS, compress
-from dissectors.records.layout_departures import write_departing_batch
+from dissectors.records.layout_deviations import write_deviating_batch
 from dissectors.records.layout_variants import ENCODINGS
 from dissectors.trackers.record_data import FIRST_BATCHES, MAX_TOPICS, SAMPLING_INTERVAL, BatchSampler
 from dissectors.wire.encode import encode
@@ -59,7 +59,7 @@ def test_int32_lengths_in_a_capture_are_reported_once(client: str) -> None:
 
 @pytest.mark.parametrize("written", list(ENCODINGS))
 def test_each_wrong_record_encoding_has_exactly_one_finding(written: str) -> None:
-    data = write_departing_batch(BATCH, written).hex()
+    data = write_deviating_batch(BATCH, written).hex()
     [finding] = [finding for finding in findings(produce_data(f'"{data}"')) if finding.code.startswith("R")]
     assert finding.code == "R007"
     assert ENCODINGS[written].sentence in finding.message
@@ -67,7 +67,7 @@ def test_each_wrong_record_encoding_has_exactly_one_finding(written: str) -> Non
 
 
 def test_record_encoding_is_reported_once_per_topic() -> None:
-    data = write_departing_batch(BATCH, "record_length_int32").hex()
+    data = write_deviating_batch(BATCH, "record_length_int32").hex()
     other_topic = produce_data(f'"{data}"').replace('"t"', '"u"')
     assert record_codes(3 * produce_data(f'"{data}"') + 2 * other_topic) == ["R007", "R007"]
 
@@ -75,7 +75,7 @@ def test_record_encoding_is_reported_once_per_topic() -> None:
 def test_span_of_a_single_frame_covers_the_field() -> None:
     layouts = api_layouts(1, 12)
     assert layouts is not None
-    data = write_departing_batch(BATCH, "record_length_int32").hex()
+    data = write_deviating_batch(BATCH, "record_length_int32").hex()
     body = {"responses": [{"topic": "t", "partitions": [{"high_watermark": 9, "records": data}]}]}
     frame = with_length_prefix(encode(layouts.response_header, {"correlation_id": 1})
                    + encode(layouts.response, to_encodable(layouts.response, body)))  # fmt: skip
@@ -110,7 +110,7 @@ def test_faults_of_a_single_frame_are_reported_as_information(batch: str) -> Non
 
 
 def test_invalid_crc_suppresses_other_findings() -> None:
-    data = bytearray(write_departing_batch(BATCH, "record_length_int32"))
+    data = bytearray(write_deviating_batch(BATCH, "record_length_int32"))
     data[70] ^= 1
     assert record_codes(produce_data(f'"{data.hex()}"')) == ["R001"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from textwrap import dedent
 
-from tests.kproxy.captures.departed import ADVERTISED
+from tests.kproxy.captures.deviating_responses import ADVERTISED
 
 _HELLO = f"> ApiVersions v0\n< {json.dumps(ADVERTISED)}\n"
 _OLD_HELLO = "> as old-consumer ApiVersions v0\n< %s\n"

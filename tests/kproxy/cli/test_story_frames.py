@@ -3,12 +3,12 @@
 import json
 
 from dissectors.schemas import api_by_name
-from tests.kproxy.captures.departed import DEPARTED, Departed
+from tests.kproxy.captures.deviating_responses import DEVIATING_RESPONSES, DeviatingResponse
 from tests.kproxy.captures.expectation import LAYOUTS
 from tests.kproxy.cli.conftest import Run
 
 
-def _input_line(name: str, layout_problems: Departed) -> str:
+def _input_line(name: str, layout_problems: DeviatingResponse) -> str:
     api_info = api_by_name(layout_problems.api)
     assert api_info is not None
     identity = {"type": "response", "api_key": api_info.key, "version": layout_problems.version}
@@ -16,7 +16,9 @@ def _input_line(name: str, layout_problems: Departed) -> str:
 
 
 def test_first_finding_of_every_frame_is_its_edit(kproxy: Run) -> None:
-    result = kproxy("explain", "--json", "-", stdin="\n".join(_input_line(*item) for item in DEPARTED.items()))
+    result = kproxy(
+        "explain", "--json", "-", stdin="\n".join(_input_line(*item) for item in DEVIATING_RESPONSES.items())
+    )
     assert result.stderr == ""
     findings_by_id = {findings["id"]: findings["findings"] for findings in map(json.loads, result.stdout.splitlines())}
     first_findings = {
@@ -30,7 +32,7 @@ def test_first_finding_of_every_frame_is_its_edit(kproxy: Run) -> None:
 
 
 def test_explains_a_frame_given_on_the_command_line(kproxy: Run) -> None:
-    frame = DEPARTED["find-coordinator-v0-with-fields-of-v1"].frame(1).hex(" ")
+    frame = DEVIATING_RESPONSES["find-coordinator-v0-with-fields-of-v1"].frame(1).hex(" ")
     result = kproxy("explain", "--json", "--api", "FindCoordinator", "--version", "0", frame)
     first = json.loads(result.stdout)["findings"][0]
     expected = LAYOUTS["find-coordinator-v0-with-fields-of-v1"]
@@ -39,7 +41,7 @@ def test_explains_a_frame_given_on_the_command_line(kproxy: Run) -> None:
 
 
 def test_correct_frame_has_no_findings(kproxy: Run) -> None:
-    frame = DEPARTED["find-coordinator-v0-right"].frame(1).hex()
+    frame = DEVIATING_RESPONSES["find-coordinator-v0-right"].frame(1).hex()
     result = kproxy("explain", "--json", "--api", "FindCoordinator", "--version", "0", frame)
     assert json.loads(result.stdout)["findings"] == []
     assert (result.returncode, result.stderr) == (0, "")

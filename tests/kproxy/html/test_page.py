@@ -119,7 +119,7 @@ def test_response_is_shown_with_its_fields_bytes_and_marks(bug: ParsedPage) -> N
     assert isinstance(response_entry, ResponseLine)
     page_side, expected = bug.sides(row)[1], build_frame_detail(response_entry, request_entry)
     assert base64.b64decode(page_side["frame"]) == expected.frame
-    assert page_side["departure"] == expected.departure
+    assert page_side["deviation"] == expected.deviation
     [mark] = page_side["marks"]
     assert page_side["fields"][mark] == [1, "throttle_time_ms", "int32", "0", "", 8, 12]
     assert [field[1] for field in page_side["fields"] if field[0] == 0] == ["size", "header", "body"]

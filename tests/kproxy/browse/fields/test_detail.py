@@ -206,7 +206,7 @@ def test_path_of_a_layout_finding_leads_to_a_field() -> None:
                     continue
                 chain = detail.find(finding.path)
                 assert chain, (path.name, finding.path)
-                assert detail.departure or finding.code[0] != "L", path.name
+                assert detail.deviation or finding.code[0] != "L", path.name
 
 
 def test_frame_is_decoded_with_the_layout_named_by_its_finding() -> None:
@@ -219,7 +219,7 @@ def test_frame_is_decoded_with_the_layout_named_by_its_finding() -> None:
     frame_with_leftover = frame + b"\x00"
     detail = build_frame_detail(response_line(frame_with_leftover, 12, 1, findings=[finding]))
     assert [child.name for child in detail.find("error_code")[0].children] == ["error_code", "throttle_time_ms"]
-    assert detail.departure
+    assert detail.deviation
     unknown_finding = msgspec.structs.replace(
         finding, edit=msgspec.structs.replace(finding.edit, kind="of_a_later_kproxy")
     )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dissectors.records import decode, encode
 from dissectors.records.formats import entries
-from dissectors.records.layout_departures import departures, write_departing_batch
+from dissectors.records.layout_deviations import deviations, write_deviating_batch
 from dissectors.records.layout_variants import ENCODINGS
 
 DATA = st.none() | st.binary(max_size=90)
@@ -34,30 +34,30 @@ def batches(draw: st.DrawFn) -> dict[str, Any]:
 
 @pytest.mark.slow
 @given(batch=batches(), written=st.sampled_from(list(ENCODINGS)))
-def test_departure_that_was_written_is_named(batch: dict[str, Any], written: str) -> None:
-    data = write_departing_batch(batch, written)
+def test_deviation_that_was_written_is_named(batch: dict[str, Any], written: str) -> None:
+    data = write_deviating_batch(batch, written)
     [decoded] = decode(data)
     assert decoded["crc_valid"]
-    candidates = departures(data)
+    candidates = deviations(data)
     if "error" not in decoded:
         assert candidates == ()
         return
-    assert written in [departure.written for departure in candidates]
+    assert written in [deviation.written for deviation in candidates]
     if batch["compression"] != "none":
         assert (candidates[0].offset, candidates[0].size) == (HEADER_SIZE, 0)
 
 
 @pytest.mark.slow
 @given(batch=batches())
-def test_valid_batch_has_no_departures(batch: dict[str, Any]) -> None:
-    assert departures(encode([batch])) == ()
+def test_valid_batch_has_no_deviations(batch: dict[str, Any]) -> None:
+    assert deviations(encode([batch])) == ()
 
 
-def test_batches_written_by_kafka_have_no_departures(row: dict[str, Any]) -> None:
+def test_batches_written_by_kafka_have_no_deviations(row: dict[str, Any]) -> None:
     data = row["data"]
     for start, end, magic, _ in entries(data, 0, len(data)):
         if magic == 2:
-            assert departures(data[start:end]) == ()
+            assert deviations(data[start:end]) == ()
 
 
 TIME = 1_767_225_600_000
@@ -71,11 +71,11 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("written", list(ENCODINGS))
-def test_most_likely_departure_is_the_correct_one(written: str) -> None:
-    data = write_departing_batch(PLAIN, written)
-    [likeliest, *rivals] = departures(data)
-    assert likeliest.written == written or write_departing_batch(PLAIN, likeliest.written) == data
-    assert all(write_departing_batch(PLAIN, rival.written) == data for rival in rivals) or likeliest.written == written
+def test_most_likely_deviation_is_the_correct_one(written: str) -> None:
+    data = write_deviating_batch(PLAIN, written)
+    [likeliest, *rivals] = deviations(data)
+    assert likeliest.written == written or write_deviating_batch(PLAIN, likeliest.written) == data
+    assert all(write_deviating_batch(PLAIN, rival.written) == data for rival in rivals) or likeliest.written == written
 
 
 @pytest.mark.parametrize(
@@ -92,25 +92,25 @@ def test_most_likely_departure_is_the_correct_one(written: str) -> None:
         ("record_length_missing", 0, ""),
     ],
 )
-def test_departure_points_at_its_first_byte(written: str, offset: int, expected_bytes: str) -> None:
-    data = write_departing_batch(PLAIN, written)
-    [departure] = [departure for departure in departures(data) if departure.written == written]
-    assert departure.offset == HEADER_SIZE + offset
-    assert data[departure.offset : departure.offset + departure.size].hex() == expected_bytes
-    assert departure.sentence == ENCODINGS[written].sentence
+def test_deviation_points_at_its_first_byte(written: str, offset: int, expected_bytes: str) -> None:
+    data = write_deviating_batch(PLAIN, written)
+    [deviation] = [deviation for deviation in deviations(data) if deviation.written == written]
+    assert deviation.offset == HEADER_SIZE + offset
+    assert data[deviation.offset : deviation.offset + deviation.size].hex() == expected_bytes
+    assert deviation.sentence == ENCODINGS[written].sentence
 
 
 def test_ambiguous_missing_field_has_rivals() -> None:
     # if all times are equal, the attributes, timestamp delta and offset delta of a single record are three zeros
     batch = {"records": [{"timestamp": TIME, "value": b"a"}]}
-    names = [departure.written for departure in departures(write_departing_batch(batch, "timestamp_delta_missing"))]
+    names = [deviation.written for deviation in deviations(write_deviating_batch(batch, "timestamp_delta_missing"))]
     assert names == ["attributes_missing", "offset_delta_missing", "timestamp_delta_missing"]
 
 
 def test_timestamps_reveal_which_field_is_missing() -> None:
     for written in ("attributes_missing", "timestamp_delta_missing", "offset_delta_missing"):
         batch = {"records": [{"timestamp": TIME + 3 * index, "value": b"a"} for index in range(3)]}
-        assert departures(write_departing_batch(batch, written))[0].written == written
+        assert deviations(write_deviating_batch(batch, written))[0].written == written
 
 
 @given(payload=st.binary(max_size=200), count=st.integers(-2, 5))
@@ -118,35 +118,35 @@ def test_arbitrary_payload_gives_offsets_inside_it(payload: bytes, count: int) -
     header = bytearray(encode([{"records": []}]))
     header[8:12] = (49 + len(payload)).to_bytes(4, "big")
     header[57:61] = count.to_bytes(4, "big", signed=True)
-    for departure in departures(bytes(header) + payload):
-        assert HEADER_SIZE <= departure.offset <= HEADER_SIZE + len(payload)
+    for deviation in deviations(bytes(header) + payload):
+        assert HEADER_SIZE <= deviation.offset <= HEADER_SIZE + len(payload)
 
 
-def test_truncated_batch_has_no_departures() -> None:
-    data = write_departing_batch(PLAIN, "record_length_int32")
-    assert departures(data[:60]) == ()
-    assert departures(data[:-1]) == ()
+def test_truncated_batch_has_no_deviations() -> None:
+    data = write_deviating_batch(PLAIN, "record_length_int32")
+    assert deviations(data[:60]) == ()
+    assert deviations(data[:-1]) == ()
 
 
 def test_batch_with_too_many_records_is_not_examined() -> None:
-    data = write_departing_batch({"records": [{"value": b"a"}] * 10_001}, "record_length_int32")
-    assert departures(data) == ()
+    data = write_deviating_batch({"records": [{"value": b"a"}] * 10_001}, "record_length_int32")
+    assert deviations(data) == ()
 
 
-def test_departing_batch_has_the_correct_length_and_crc() -> None:
-    data = write_departing_batch(PLAIN, "lengths_int32")
+def test_deviating_batch_has_the_correct_length_and_crc() -> None:
+    data = write_deviating_batch(PLAIN, "lengths_int32")
     assert int.from_bytes(data[8:12], "big") == len(data) - 12
     assert int.from_bytes(data[17:21], "big") == google_crc32c.value(data[21:])
 
 
 def test_invalid_or_large_compressed_batch_is_not_examined() -> None:
-    compressed = write_departing_batch(PLAIN | {"compression": "gzip"}, "record_length_int32")
-    assert departures(compressed[:61] + b"no gzip") == ()
+    compressed = write_deviating_batch(PLAIN | {"compression": "gzip"}, "record_length_int32")
+    assert deviations(compressed[:61] + b"no gzip") == ()
     large = {"records": [{"value": b"v" * (5 << 20)}]}
-    assert departures(write_departing_batch(large, "record_length_int32")) == ()
-    assert departures(write_departing_batch(large | {"compression": "zstd"}, "record_length_int32")) == ()
+    assert deviations(write_deviating_batch(large, "record_length_int32")) == ()
+    assert deviations(write_deviating_batch(large | {"compression": "zstd"}, "record_length_int32")) == ()
 
 
-def test_unterminated_unsigned_varint_is_not_a_departure() -> None:
+def test_unterminated_unsigned_varint_is_not_a_deviation() -> None:
     header = encode([{"records": [{}]}])[:61]
-    assert departures(header + b"\xff" * 30) == ()
+    assert deviations(header + b"\xff" * 30) == ()

@@ -26,7 +26,7 @@ _NULLS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)  # -1 in 32 and in 64 bits, as unsigne
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class Deviation:
     """An encoding in which all records of a batch can be read.
 
     `written` is the name of the encoding. `offset` is where the first wrong field begins, counted from the start of the
@@ -39,7 +39,7 @@ class Departure:
     sentence: str
 
 
-def departures(batch: bytes) -> tuple[Departure, ...]:
+def deviations(batch: bytes) -> tuple[Deviation, ...]:
     """Return the wrong encodings in which the records of a batch can be read, most probable first.
 
     An encoding matches if it reads the stated number of records to the last byte, with increasing offsets. Several
@@ -67,18 +67,18 @@ def departures(batch: bytes) -> tuple[Departure, ...]:
         pass
     else:
         return ()
-    ranked_departures = []
+    ranked_deviations = []
     for rank, (name, encoding) in enumerate(ENCODINGS.items()):
         try:
             is_doubtful, start, end = _read_records(payload, header, encoding)
         except (Irregularity, IndexError):
             continue
         location = (HEADER.size, 0) if codec else (HEADER.size + start, end - start)
-        ranked_departures.append((is_doubtful, rank, Departure(name, *location, encoding.sentence)))
-    return tuple(departure for _, _, departure in sorted(ranked_departures, key=lambda item: item[:2]))
+        ranked_deviations.append((is_doubtful, rank, Deviation(name, *location, encoding.sentence)))
+    return tuple(deviation for _, _, deviation in sorted(ranked_deviations, key=lambda item: item[:2]))
 
 
-def write_departing_batch(batch: Mapping[str, Any], written: str) -> bytes:
+def write_deviating_batch(batch: Mapping[str, Any], written: str) -> bytes:
     """Encode a batch, given as for `dissectors.records.encode`, with its records in one of the `ENCODINGS`.
 
     The length and CRC are correct. An unsigned varint cannot encode null, which becomes the 32 bits of -1.
@@ -128,7 +128,7 @@ def _read_records(data: bytes, header: dict[str, Any], encoding: RecordLayout) -
     latest_delta = header["max_timestamp"] - header["base_timestamp"]
     pos = 0
     last_offset_delta = largest_delta = -1
-    first_departure: tuple[int, int] | None = None
+    first_deviation: tuple[int, int] | None = None
     for _ in range(header["records_count"]):
         start = pos
         size, pos = read_length(data, pos)
@@ -159,8 +159,8 @@ def _read_records(data: bytes, header: dict[str, Any], encoding: RecordLayout) -
                 raise Irregularity
             last_offset_delta = offset_delta
         largest_delta = max(largest_delta, timestamp_delta)
-        if first_departure is None:
-            first_departure = {
+        if first_deviation is None:
+            first_deviation = {
                 "length": (start, attributes_start),
                 "attributes": (attributes_start, timestamp_start),
                 "timestamp_delta": (timestamp_start, offset_start),
@@ -168,11 +168,11 @@ def _read_records(data: bytes, header: dict[str, Any], encoding: RecordLayout) -
                 "key_length": (key_start, key_length_end),
                 "value_length": (value_start, value_length_end),
                 "headers_count": (headers_start, count_end),
-            }[encoding.departs]
-    if pos != data_size or last_offset_delta > header["last_offset_delta"] or first_departure is None:
+            }[encoding.deviates]
+    if pos != data_size or last_offset_delta > header["last_offset_delta"] or first_deviation is None:
         raise Irregularity
     is_doubtful = latest_delta == 0 if encoding.timestamp_delta is None else largest_delta != latest_delta
-    return _Reading(is_doubtful and not header["attributes"] & TIMESTAMP_TYPE, *first_departure)
+    return _Reading(is_doubtful and not header["attributes"] & TIMESTAMP_TYPE, *first_deviation)
 
 
 def _skip_header(data: bytes, pos: int, encoding: RecordLayout) -> int:

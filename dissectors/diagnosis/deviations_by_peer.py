@@ -9,7 +9,7 @@ from dissectors.edits import LOOSE_KINDS
 from dissectors.messages.diagnosis_result import Diagnosis
 from dissectors.messages.message import Message
 
-#: The most messages (by server, API, version, direction) with known departures, and the most departures per message.
+#: The most messages (by server, API, version, direction) with known deviations, and the most deviations per message.
 MAX_MESSAGES = 2_000
 MAX_PER_ENTRY = 4
 
@@ -22,20 +22,20 @@ SUSPICIOUS_WARNINGS = frozenset({"null", "bool", "utf8", "length", "tag_size", "
 _Key = tuple[str, int, int, bool]
 
 
-class KnownDepartures:
-    """The departures found in a run."""
+class KnownDeviations:
+    """The deviations found in a run."""
 
     def __init__(self) -> None:
-        self._departures: BoundedDict[_Key, list[Diagnosis]] = BoundedDict(MAX_MESSAGES)
+        self._deviations: BoundedDict[_Key, list[Diagnosis]] = BoundedDict(MAX_MESSAGES)
         self._habits: BoundedDict[tuple[str, bool], set[Habit]] = BoundedDict(MAX_MESSAGES)
         self._failed_searches: BoundedDict[_Key, int] = BoundedDict(MAX_MESSAGES)
 
     def explain(self, message: Message, request: Message | None, server: str) -> Diagnosis | None:
         """Return the diagnosis of a frame: a known one if it fits, otherwise a new one."""
         key = (server, message.api_key, message.version, message.is_request)
-        departures = self._departures.touch(key, list)
-        for departure in departures:
-            if known_diagnosis := match_known_diagnosis(message, departure):
+        deviations = self._deviations.touch(key, list)
+        for deviation in deviations:
+            if known_diagnosis := match_known_diagnosis(message, deviation):
                 return known_diagnosis
         failed_searches = self._failed_searches.get(key, 0)
         if failed_searches > MAX_FAILED_SEARCHES and failed_searches & (
@@ -51,19 +51,19 @@ class KnownDepartures:
             self._failed_searches[key] = 0
             if diagnosis.confidence >= LIKELY_CONFIDENCE:
                 known_habits.update(habits(diagnosis.edit))
-            if len(departures) < MAX_PER_ENTRY:
-                departures.append(diagnosis)
+            if len(deviations) < MAX_PER_ENTRY:
+                deviations.append(diagnosis)
         return diagnosis
 
 
-def examine(message: Message, request: Message | None, known_departures: KnownDepartures, server: str) -> Message:
+def examine(message: Message, request: Message | None, known_deviations: KnownDeviations, server: str) -> Message:
     """Diagnose a frame that does not decode.
 
     Args:
         message: The message as decoded by the correct layout; it is not changed.
         request: The request of a response, if known.
-        known_departures: The departures found in this run so far; new ones are added.
-        server: The address of the connection's server; departures are kept per server.
+        known_deviations: The deviations found in this run so far; new ones are added.
+        server: The address of the connection's server; deviations are kept per server.
 
     Returns:
         The message as decoded under its diagnosis, or the same message if there is none.
@@ -77,5 +77,5 @@ def examine(message: Message, request: Message | None, known_departures: KnownDe
         and not any(warning.kind in SUSPICIOUS_WARNINGS for warning in message.decode_warnings)
     ):
         return message
-    diagnosis = known_departures.explain(message, request, server)
+    diagnosis = known_deviations.explain(message, request, server)
     return message if diagnosis is None else apply_diagnosis(message, diagnosis)

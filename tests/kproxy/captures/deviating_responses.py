@@ -39,7 +39,7 @@ def _fetch_response(records: Any, **partition_fields: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Departed:
+class DeviatingResponse:
     """A response as a broken broker writes it; `seen` holds its recorded bytes, if it was ever recorded."""
 
     api: str
@@ -90,60 +90,60 @@ class Departed:
 _VERSIONS = {"client_software_name": "app", "client_software_version": "1.0"}
 _METADATA_REQUEST = {"topics": [{"name": "orders"}]}
 
-DEPARTED = {
-    "api-versions-v0-throttle-appended": Departed(
+DEVIATING_RESPONSES = {
+    "api-versions-v0-throttle-appended": DeviatingResponse(
         "ApiVersions", 0, {}, ADVERTISED | {"throttle_time_ms": 0},
         Edit.of("field_from_version", "throttle_time_ms", from_version=1, place=2),
     ),
-    "api-versions-v3-not-flexible": Departed(
+    "api-versions-v3-not-flexible": DeviatingResponse(
         "ApiVersions", 3, _VERSIONS, ADVERTISED, Edit.of("flexibility", written="fixed")
     ),
-    "api-versions-v3-tag-buffer-in-header": Departed(
+    "api-versions-v3-tag-buffer-in-header": DeviatingResponse(
         "ApiVersions", 3, _VERSIONS, ADVERTISED, Edit.of("header_version", "header", written=1)
     ),
-    "metadata-v1-throttle-first": Departed(
+    "metadata-v1-throttle-first": DeviatingResponse(
         "Metadata", 1, _METADATA_REQUEST, _METADATA_1 | {"throttle_time_ms": 0},
         Edit.of("field_from_version", "throttle_time_ms", from_version=3, place=0),
     ),
-    "metadata-v1-in-the-layout-of-v3": Departed(
+    "metadata-v1-in-the-layout-of-v3": DeviatingResponse(
         "Metadata", 1, _METADATA_REQUEST, _METADATA_1 | {"cluster_id": _CLUSTER, "throttle_time_ms": 0},
         Edit.of("body_version", body_version=3, header=None),
     ),
-    "metadata-v0-with-fields-of-v1": Departed(
+    "metadata-v0-with-fields-of-v1": DeviatingResponse(
         "Metadata", 0, _METADATA_REQUEST, _METADATA_1, Edit.of("body_version", body_version=1, header=None)
     ),
-    "metadata-v1-without-its-fields": Departed(
+    "metadata-v1-without-its-fields": DeviatingResponse(
         "Metadata", 1, _METADATA_REQUEST, _METADATA, Edit.of("body_version", body_version=0, header=None)
     ),
-    "find-coordinator-v0-with-fields-of-v1": Departed(
+    "find-coordinator-v0-with-fields-of-v1": DeviatingResponse(
         "FindCoordinator", 0, {"key": "billing"},
         seen="00000001 00000000 0000 0000 00000000 0009 3132372e302e302e31 0000fe6c",
     ),
-    "find-coordinator-v0-with-fields-of-v1-null": Departed(
+    "find-coordinator-v0-with-fields-of-v1-null": DeviatingResponse(
         "FindCoordinator", 0, {"key": "billing"},
         seen="00000001 00000000 0000 ffff 00000000 0009 3132372e302e302e31 0000fe6c",
     ),
-    "find-coordinator-v0-right": Departed(
+    "find-coordinator-v0-right": DeviatingResponse(
         "FindCoordinator", 0, {"key": "billing"}, seen="0000000100000000000000093132372e302e302e310000fe6c"
     ),
-    "join-group-v2-throttle-last": Departed(
+    "join-group-v2-throttle-last": DeviatingResponse(
         "JoinGroup", 2, _JOIN, _JOINED, Edit.of("field_moved", "throttle_time_ms", from_=0, to=6)
     ),
-    "join-group-v2-throttle-twice": Departed(
+    "join-group-v2-throttle-twice": DeviatingResponse(
         "JoinGroup", 2, _JOIN, _JOINED, Edit.of("field_duplicated", "throttle_time_ms", where=7)
     ),
-    "list-offsets-v2-without-throttle": Departed(
+    "list-offsets-v2-without-throttle": DeviatingResponse(
         "ListOffsets", 2,
         {"replica_id": -1, "topics": [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1}]}]},
         {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1, "offset": 42}]}]},
         Edit.of("field_missing", "throttle_time_ms", where=0),
     ),
-    "fetch-v5-in-the-layout-of-v3": Departed(
+    "fetch-v5-in-the-layout-of-v3": DeviatingResponse(
         "Fetch", 5, _FETCH,
         {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 42, "records": _BATCH}]}]},
         Edit.of("body_version", body_version=3, header=None),
     ),
-    "produce-v2-throttle-first": Departed(
+    "produce-v2-throttle-first": DeviatingResponse(
         "Produce", 2,
         {"acks": -1, "timeout_ms": 30000, "topic_data": [{"name": "orders", "partition_data": [
             {"index": 0, "records": [{"magic": 1, "records": [{"value": "first"}]}]}]}]},
@@ -151,23 +151,23 @@ DEPARTED = {
             {"index": 0, "base_offset": 40, "log_append_time_ms": -1}]}]},
         Edit.of("field_moved", "throttle_time_ms", from_=1, to=0),
     ),
-    "fetch-v11-records-with-int32-lengths": Departed(
+    "fetch-v11-records-with-int32-lengths": DeviatingResponse(
         "Fetch", 11, _FETCH, _fetch_response(_BATCH),
         Edit.of("record_encoding", "responses[].partitions[].records", written="record_length_int32"),
     ),
-    "metadata-v9-without-tag-buffer-in-header": Departed(
+    "metadata-v9-without-tag-buffer-in-header": DeviatingResponse(
         "Metadata", 9, _METADATA_REQUEST, _METADATA_1, Edit.of("header_version", "header", written=0)
     ),
-    "join-group-v2-generic-error-body": Departed(
+    "join-group-v2-generic-error-body": DeviatingResponse(
         "JoinGroup", 2, _JOIN, {"error_code": 25}, Edit.of("generic_error_body")
     ),
-    "find-coordinator-v1-correlation-id-twice": Departed(
+    "find-coordinator-v1-correlation-id-twice": DeviatingResponse(
         "FindCoordinator", 1, {"key": "billing"}, _BROKER, Edit.of("duplicated_prefix", prefix="correlation_id")
     ),
-    "fetch-v12-body-not-flexible": Departed(
+    "fetch-v12-body-not-flexible": DeviatingResponse(
         "Fetch", 12, _FETCH, _fetch_response(_BATCH), Edit.of("flexibility", written="fixed")
     ),
-    "fetch-v12-not-flexible": Departed(
+    "fetch-v12-not-flexible": DeviatingResponse(
         "Fetch", 12, _FETCH, _fetch_response(_BATCH),
         Edit.of("flexibility", written="fixed").followed_by(Edit.of("header_version", "header", written=0)),
     ),

@@ -17,7 +17,7 @@ from dissectors.wire.layout import Field, Layout
 #: The bits by which one value contradicts a reading, and the most by which all values together do.
 ABSURD_BITS = 24.0
 UNLIKELY_BITS = 20.0
-MAX_ABSURDITY = 25.0
+MAX_IMPLAUSIBILITY = 25.0
 
 #: Fields that count the elements of an array from 0, and all fields that tell its elements apart.
 _INDEXES = frozenset({"partition_index", "partition", "partition_id", "index"})
@@ -33,29 +33,29 @@ FAR_FACTOR = 8
 _CODES = ("error_code", "is_internal")
 
 
-def frame_absurdity(layout: Layout, values: Mapping[str, Any]) -> float:
-    """Return the bits by which the values of a frame contradict their layout, at most `MAX_ABSURDITY`."""
-    return min(sum(_struct_absurdities(layout, values)), MAX_ABSURDITY)
+def frame_implausibility(layout: Layout, values: Mapping[str, Any]) -> float:
+    """Return the bits by which the values of a frame contradict their layout, at most `MAX_IMPLAUSIBILITY`."""
+    return min(sum(_struct_implausibilities(layout, values)), MAX_IMPLAUSIBILITY)
 
 
-def _struct_absurdities(layout: Layout, values: Mapping[str, Any]) -> Iterator[float]:
+def _struct_implausibilities(layout: Layout, values: Mapping[str, Any]) -> Iterator[float]:
     for field in layout.fields:
         value = values.get(field.name)
         if value is None:
             continue
         if field.struct is None:
             for element in value if field.array else (value,):
-                if _is_absurd(field, element):
+                if _is_implausible(field, element):
                     yield ABSURD_BITS
         elif field.array:
-            yield from _key_absurdities(value)
+            yield from _key_implausibilities(value)
             for element in value:
-                yield from _struct_absurdities(field.struct, element)
+                yield from _struct_implausibilities(field.struct, element)
         else:
-            yield from _struct_absurdities(field.struct, value)
+            yield from _struct_implausibilities(field.struct, value)
 
 
-def _is_absurd(field: Field, value: Any) -> bool:
+def _is_implausible(field: Field, value: Any) -> bool:
     if isinstance(value, bool) or field.name in ARBITRARY_FIELDS:
         return False
     if isinstance(value, int) and field.name.endswith(_CODES):
@@ -63,7 +63,7 @@ def _is_absurd(field: Field, value: Any) -> bool:
     return is_shifted(field, value)
 
 
-def _key_absurdities(elements: list[Mapping[str, Any]]) -> Iterator[float]:
+def _key_implausibilities(elements: list[Mapping[str, Any]]) -> Iterator[float]:
     """Yield the bits for duplicate keys in an array, for an index far from the others, or one shifted by a byte."""
     for key in _KEYS.intersection(elements[0]) if len(elements) > 1 else ():
         values = [element[key] for element in elements if element.get(key) is not None]

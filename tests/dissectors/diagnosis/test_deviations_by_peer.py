@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from dissectors.connections.events import RequestReceived, ResponseReceived
-from dissectors.diagnosis import KnownDepartures, examine
+from dissectors.diagnosis import KnownDeviations, examine
 from dissectors.hexdump import unhex
 from dissectors.messages.message import read_request, read_response
 from dissectors.trackers.state import ConnectionState
@@ -18,7 +18,7 @@ REQUEST = unhex("00000017 000c0004 00000007 00026d65 00 0267 00000003 026d 00 00
 def test_diagnosis_returns_a_new_message_and_leaves_its_input_unchanged() -> None:
     message = read_response(DEVIATING_RESPONSE, 12, 4)
     original = copy.copy(message)
-    diagnosed = examine(message, None, KnownDepartures(), "")
+    diagnosed = examine(message, None, KnownDeviations(), "")
     assert diagnosed is not message
     assert diagnosed.diagnosis is not None
     assert message == original
@@ -28,7 +28,7 @@ def test_diagnosis_returns_a_new_message_and_leaves_its_input_unchanged() -> Non
 
 def test_well_formed_message_is_returned_as_is() -> None:
     message = read_request(REQUEST)
-    assert examine(message, None, KnownDepartures(), "") is message
+    assert examine(message, None, KnownDeviations(), "") is message
 
 
 def test_event_holds_the_message_with_its_diagnosis() -> None:
