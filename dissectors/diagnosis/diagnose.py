@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import structs
 
 from dissectors.diagnosis import wording
-from dissectors.diagnosis.implausible_values import SMALL_FRAME_BYTES
 from dissectors.diagnosis.first_difference import Difference, first_difference
+from dissectors.diagnosis.implausible_values import SMALL_FRAME_BYTES
 from dissectors.diagnosis.ranking import RankedReading, rank
 from dissectors.diagnosis.search import Habit, search
 from dissectors.diagnosis.shift_signs import shows_shift

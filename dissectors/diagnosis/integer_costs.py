@@ -113,12 +113,12 @@ def small_number_cost(value: int) -> float:
 
 
 def partition_cost(value: int) -> float:
-    """Return the cost of a partition's index, which is small and never negative."""
+    """Return the cost of a partition's index; real indexes are small and never negative."""
     return small_number_cost(value) if value >= 0 else OUTSIDE_SET_COST + small_number_cost(value)
 
 
 def node_id_cost(value: int) -> float:
-    """Return the cost of a broker's id in a list of brokers, which is small and never negative."""
+    """Return the cost of a broker's id in a list of brokers; real ids are small and never negative."""
     return (
         2.0 + small_number_cost(value)
         if value == 0

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dissectors.diagnosis.implausible_values import SMALL_FRAME_BYTES, frame_implausibility
 from dissectors.diagnosis.best_explanation import writes_same_bytes
+from dissectors.diagnosis.implausible_values import SMALL_FRAME_BYTES, frame_implausibility
 from dissectors.diagnosis.relation_costs import relation_cost
 from dissectors.diagnosis.restorations import find_restoring_steps
 from dissectors.diagnosis.search import FittingReading

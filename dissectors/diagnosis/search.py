@@ -7,12 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from dissectors.collector import collector_disabled
-from dissectors.diagnosis.implausible_values import MAX_IMPLAUSIBILITY, SMALL_FRAME_BYTES, UNLIKELY_BITS, frame_implausibility
 from dissectors.diagnosis.candidates import WHOLE_FRAME_FIELDS, WHOLE_PART_FIELDS, Choice, choices, second_choices
 from dissectors.diagnosis.checkpoints import Trace
 from dissectors.diagnosis.costs import FrameReading
 from dissectors.diagnosis.elements import Element, Elements
 from dissectors.diagnosis.frame_layouts import FrameLayouts
+from dissectors.diagnosis.implausible_values import (
+    MAX_IMPLAUSIBILITY,
+    SMALL_FRAME_BYTES,
+    UNLIKELY_BITS,
+    frame_implausibility,
+)
 from dissectors.diagnosis.misfit import Misfit, TooExpensive, WorkExhausted
 from dissectors.diagnosis.proposals import Proposal, other_api_proposals
 from dissectors.diagnosis.struct_edits import proposals_for

@@ -47,7 +47,7 @@ def is_allowed(request: Request, operation: str, kind: str, name: str) -> bool:
 def is_allowed_on_any(request: Request, operation: str, kind: str) -> bool:
     """Whether the principal may perform the operation on at least one resource of that type."""
     acls = request.cluster.part(Acls)
-    return acls.allow_some(request.session.principal, _host(request), operation, kind)
+    return acls.allows_any(request.session.principal, _host(request), operation, kind)
 
 
 def require(request: Request, operation: str, kind: str, name: str = CLUSTER) -> None:

@@ -140,17 +140,17 @@ class BrowseSession:
                 event = line
         if request is None and response is None and event is None:
             return None
-        late_response = self.late(request) if request is not None and response is None else None
+        late_response = self.late_response_to(request) if request is not None and response is None else None
         return Exchange(row, state, request, response, event, late_response)
 
-    def late(self, request: RequestLine) -> LateResponse | None:
+    def late_response_to(self, request: RequestLine) -> LateResponse | None:
         """Return why the response to a request is late; None if that has not been reported."""
         late_response = self.source.late.get(request.connection_id)
-        is_same = late_response is not None and (late_response.correlation_id, late_response.ts) == (
+        is_about_request = late_response is not None and (late_response.correlation_id, late_response.ts) == (
             request.correlation_id,
             request.ts,
         )
-        return late_response if is_same else None
+        return late_response if is_about_request else None
 
     def _read_line(self, location: int, size: int) -> Line | None:
         if location < 0:

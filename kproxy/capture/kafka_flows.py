@@ -267,7 +267,9 @@ class Dissector:
         if len(self.failed) < _MAX_SERVERS:
             self.failed[server, event.how] += 1
         failure = ConnectFailed(event.at, client, server, _CONNECT_FAILURES[event.how], event.attempts)
-        return self._inspector.connect_failed(state.flow.id, failure, since=state.opened_at, always=bool(self._ports))
+        return self._inspector.connect_failed(
+            state.flow.id, failure, since=state.opened_at, is_kafka_address=bool(self._ports)
+        )
 
 
 def _has_data(buffered: list[_Bytes]) -> bool:

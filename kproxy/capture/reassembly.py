@@ -20,7 +20,7 @@ _PIECE_COST = 200  # memory in bytes that a waiting piece needs besides its payl
 _position = itemgetter(0)
 
 
-class Half:
+class TcpStream:
     """The bytes that one side has sent.
 
     Positions are sequence numbers that do not wrap. `start` is the position of the first byte, None while unknown;

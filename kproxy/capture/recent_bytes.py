@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kproxy.capture.reassembly import Half
+    from kproxy.capture.reassembly import TcpStream
 
 PAYLOAD_COST = 100  # memory in bytes that a kept payload needs besides its bytes
 _MAX_COMPARED = 256  # payloads of one direction, so that a retransmission never takes long
@@ -24,19 +24,19 @@ class RecentBytes:
 
     def __init__(self, limit: int) -> None:
         self._limit = self._left = limit // 2
-        self._newer: list[Half] = []  # with payloads in this generation
-        self._older: list[Half] = []
+        self._newer: list[TcpStream] = []  # with payloads in this generation
+        self._older: list[TcpStream] = []
 
-    def keep(self, half: Half, payload: bytes | int) -> None:
+    def keep(self, stream: TcpStream, payload: bytes | int) -> None:
         """Keep a payload that was delivered, or the number of bytes that were lost instead."""
-        (half.recent or self.begin(half)).append(payload)
+        (stream.recent or self.begin(stream)).append(payload)
         self.count(PAYLOAD_COST if isinstance(payload, int) else PAYLOAD_COST + len(payload))
 
-    def begin(self, half: Half) -> list[bytes | int]:
-        """Begin `half.recent`, and return it. Payloads added without `keep` must be counted afterwards."""
+    def begin(self, stream: TcpStream) -> list[bytes | int]:
+        """Begin `stream.recent`, and return it. Payloads added without `keep` must be counted afterwards."""
         recent: list[bytes | int] = []
-        half.recent = recent
-        self._newer.append(half)
+        stream.recent = recent
+        self._newer.append(stream)
         return recent
 
     def count(self, size: int) -> None:
@@ -44,18 +44,18 @@ class RecentBytes:
         self._left -= size
         if self._left >= 0:
             return
-        for half in self._older:
-            half.older = None
-        for half in self._newer:
-            half.older, half.recent = half.recent, None
+        for stream in self._older:
+            stream.older = None
+        for stream in self._newer:
+            stream.older, stream.recent = stream.recent, None
         self._older, self._newer = self._newer, []
         self._left = self._limit
 
 
-def delivered_since(half: Half, position: int) -> Iterator[tuple[int, bytes]]:
+def delivered_since(stream: TcpStream, position: int) -> Iterator[tuple[int, bytes]]:
     """Yield the kept payloads of one direction that have bytes at or after `position`, the latest first."""
-    start = half.next
-    for payload in islice(chain(reversed(half.recent or ()), reversed(half.older or ())), _MAX_COMPARED):
+    start = stream.next
+    for payload in islice(chain(reversed(stream.recent or ()), reversed(stream.older or ())), _MAX_COMPARED):
         if start <= position:
             return
         if isinstance(payload, int):

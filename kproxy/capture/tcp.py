@@ -25,7 +25,7 @@ from kproxy.capture.links import (
 )
 from kproxy.capture.names import name_not_found
 from kproxy.capture.packet import MAX_PACKET_BYTES, Packet
-from kproxy.capture.reassembly import WRAP, Half
+from kproxy.capture.reassembly import WRAP, TcpStream
 from kproxy.capture.recent_bytes import PAYLOAD_COST, RecentBytes
 
 #: A sequence number farther away than this belongs to another connection: no TCP window is this large.
@@ -47,12 +47,12 @@ class _Connection:
     `attempts` counts the client's SYNs until the connection is established, then it is 0.
     """
 
-    __slots__ = ("attempts", "closed_by", "ended", "flow", "halves", "in_order", "keys", "last_at")
+    __slots__ = ("attempts", "closed_by", "ended", "flow", "in_order", "keys", "last_at", "streams")
 
     def __init__(self, flow: Flow, keys: tuple[bytes, bytes], recent_bytes: RecentBytes) -> None:
         self.flow = flow
         self.keys = keys
-        self.halves = (Half(flow, 0, recent_bytes), Half(flow, 1, recent_bytes))
+        self.streams = (TcpStream(flow, 0, recent_bytes), TcpStream(flow, 1, recent_bytes))
         self.last_at = 0
         self.attempts = 0
         self.in_order = False
@@ -60,8 +60,8 @@ class _Connection:
         self.closed_by: int | None = None
 
 
-#: A connection, the half that sends the segments with a certain key, and the other half.
-_Sender: TypeAlias = tuple[_Connection, Half, Half]
+#: A connection, the stream that sends the segments with a certain key, and the other stream.
+_Sender: TypeAlias = tuple[_Connection, TcpStream, TcpStream]
 
 
 class Reassembler:
@@ -97,7 +97,7 @@ class Reassembler:
         self._max_waiting_total = max_waiting_total
         self._connections: dict[_Connection, None] = {}
         self._senders: dict[bytes, _Sender] = {}
-        self._gaps: dict[Half, int] = {}  # half -> its waiting bytes, the oldest gap first
+        self._gaps: dict[TcpStream, int] = {}  # stream -> its waiting bytes, the oldest gap first
         self._waiting_total = 0
         self._recent = RecentBytes(max_recent)
         self._flow_ids = count() if flow_ids is None else flow_ids
@@ -131,16 +131,16 @@ class Reassembler:
                         and (payload_start := start + data_start) <= (payload_end := start + 14 + length) <= end
                         and (sender := find_sender(key)) is not None
                     ):
-                        connection, half, peer = sender
-                        position = half.next
+                        connection, stream, peer = sender
+                        position = stream.next
                         if connection.in_order and sequence == position & WRAP:
                             connection.last_at = at
                             peer.acked = ack
                             if payload_start < payload_end:
                                 payload = data[payload_start:payload_end]
-                                add_event(BytesCaptured(half.flow, half.direction, at, payload))
-                                (half.recent or recent.begin(half)).append(payload)
-                                half.next = position + payload_end - payload_start
+                                add_event(BytesCaptured(stream.flow, stream.direction, at, payload))
+                                (stream.recent or recent.begin(stream)).append(payload)
+                                stream.next = position + payload_end - payload_start
                                 kept_bytes += payload_end - payload_start + PAYLOAD_COST
                             continue
                 events += self._receive_unusual(Packet(at, link_type, data[start:end], wire_length))
@@ -174,7 +174,7 @@ class Reassembler:
             if flags & RST or not (flags & SYN or has_payload):
                 return events
             sender = self._open(segment, at, events)
-        connection, half, peer = sender
+        connection, stream, peer = sender
         if connection.ended:
             if has_payload:
                 self.skipped["data after the end of its connection"] += 1
@@ -187,18 +187,18 @@ class Reassembler:
         if flags & ACK:
             peer.acknowledge(segment.ack, at, events)
         if flags & RST:
-            if connection.attempts and half is connection.halves[1]:
-                self._end(connection, at, "refused", half.direction, events)
-            elif half.start is None or abs(half.position(segment.seq) - half.next) <= _MAX_DISTANCE:
-                self._end(connection, at, "reset", half.direction, events)
+            if connection.attempts and stream is connection.streams[1]:
+                self._end(connection, at, "refused", stream.direction, events)
+            elif stream.start is None or abs(stream.position(segment.seq) - stream.next) <= _MAX_DISTANCE:
+                self._end(connection, at, "reset", stream.direction, events)
             return events
-        half.receive(segment, at, events)
-        if half.fin is not None and connection.closed_by is None:
-            connection.closed_by = half.direction
-        self._enforce_limits(half, peer, at, events)
-        if half.finished and peer.finished:
+        stream.receive(segment, at, events)
+        if stream.fin is not None and connection.closed_by is None:
+            connection.closed_by = stream.direction
+        self._enforce_limits(stream, peer, at, events)
+        if stream.finished and peer.finished:
             self._end(connection, at, "fin", connection.closed_by, events)
-        connection.in_order = not connection.ended and half.in_order and peer.in_order
+        connection.in_order = not connection.ended and stream.in_order and peer.in_order
         return events
 
     def _open(self, segment: Segment, at: int, events: list[Event]) -> _Sender:
@@ -216,44 +216,44 @@ class Reassembler:
         keys = (key, reverse(key)) if is_from_client else (reverse(key), key)
         flow = Flow(next(self._flow_ids), endpoints(keys[0]), midstream=not has_syn)
         connection = _Connection(flow, keys, self._recent)
-        client, server = connection.halves
+        client, server = connection.streams
         self._connections[connection] = None
         self._senders[keys[0]] = (connection, client, server)
         self._senders[keys[1]] = (connection, server, client)
         events.append(FlowOpened(flow, at))
         return self._senders[key]
 
-    def _enforce_limits(self, half: Half, peer: Half, at: int, events: list[Event]) -> None:
+    def _enforce_limits(self, stream: TcpStream, peer: TcpStream, at: int, events: list[Event]) -> None:
         """Enforce the limits for waiting bytes."""
-        while half.waiting_bytes > self._max_waiting:
-            half.skip_gap(at, events)
-        self._count_waiting(half)
+        while stream.waiting_bytes > self._max_waiting:
+            stream.skip_gap(at, events)
+        self._count_waiting(stream)
         self._count_waiting(peer)
         while self._waiting_total > self._max_waiting_total:
             oldest = next(iter(self._gaps))
             oldest.skip_gap(at, events)
             self._count_waiting(oldest)
 
-    def _count_waiting(self, half: Half) -> None:
-        self._waiting_total += half.waiting_bytes - self._gaps.get(half, 0)
-        if half.waiting_bytes:
-            self._gaps[half] = half.waiting_bytes
+    def _count_waiting(self, stream: TcpStream) -> None:
+        self._waiting_total += stream.waiting_bytes - self._gaps.get(stream, 0)
+        if stream.waiting_bytes:
+            self._gaps[stream] = stream.waiting_bytes
         else:
-            self._gaps.pop(half, None)
+            self._gaps.pop(stream, None)
 
     def _end(self, connection: _Connection, at: int, how: How, by: int | None, events: list[Event]) -> None:
         """End a flow. It is still remembered, so that late packets do not open a new one."""
         if connection.ended:
             return
-        for half in connection.halves:
-            half.finish(at, events)
-            self._count_waiting(half)
+        for stream in connection.streams:
+            stream.finish(at, events)
+            self._count_waiting(stream)
         connection.ended = True
         connection.in_order = False
         if connection.attempts > 1 and how != "refused":
             how = "no answer"
         unacknowledged = next(
-            (resent_bytes for half in connection.halves if (resent_bytes := half.unacknowledged)), None
+            (resent_bytes for stream in connection.streams if (resent_bytes := stream.unacknowledged)), None
         )
         events.append(FlowEnded(connection.flow, at, how, by, connection.attempts, unacknowledged))
 
@@ -266,12 +266,12 @@ class Reassembler:
 
 def _is_new_connection(segment: Segment, sender: _Sender) -> bool:
     """Whether a segment starts a new connection with the same addresses and ports."""
-    connection, half, _ = sender
+    connection, stream, _ = sender
     if segment.flags & SYN:
-        if half.start is None:
+        if stream.start is None:
             return not segment.flags & ACK
-        return half.start & WRAP != (segment.seq + 1) & WRAP
-    if segment.flags & RST or half.start is None or not (segment.payload or segment.missing):
+        return stream.start & WRAP != (segment.seq + 1) & WRAP
+    if segment.flags & RST or stream.start is None or not (segment.payload or segment.missing):
         return False
-    distance = half.position(segment.seq) - half.next
+    distance = stream.position(segment.seq) - stream.next
     return distance < -_MAX_DISTANCE or (connection.ended and distance > _MAX_DISTANCE)

@@ -53,7 +53,7 @@ def add_limit_option(parser: OptionGroup) -> None:
 
 
 def limits_of(args: argparse.Namespace) -> Values:
-    """Return the limits given with the option of `add_limit_option`.
+    """Return the limits given with `--rule` (see `add_limit_option`).
 
     Raises:
         UserError: A rule, limit or value is invalid.

@@ -248,22 +248,24 @@ class Inspector:
         """Report that TLS with one of the two peers failed."""
         return self._judge(self._connections[number], [failure])
 
-    def connect_failed(self, number: int, failure: ConnectFailed, *, since: int, always: bool = False) -> list[Line]:
+    def connect_failed(
+        self, number: int, failure: ConnectFailed, *, since: int, is_kafka_address: bool = False
+    ) -> list[Line]:
         """Report that a client could not connect to an address from a response.
 
-        Other attempts are unrelated to Kafka and get no lines, unless `always` is set. A connection attempt gets lines
-        of its own; an unknown host name gets only a finding.
+        An attempt that leads elsewhere gets no lines, unless `is_kafka_address` is set. A connection attempt gets
+        lines of its own; an unknown host name gets only a finding.
 
         Args:
             number: Identifies the attempt, as in `open`.
             failure: What happened.
             since: The time of the first attempt (ns).
-            always: Whether the address is known to be Kafka's.
+            is_kafka_address: Whether the address is known to be Kafka's.
         """
         lines = self.flush()
         findings = self._inspection.connect_failed(failure)
         lines += findings or []
-        if (findings is not None or always) and failure.reason is not ConnectFailure.NAME_NOT_FOUND:
+        if (findings is not None or is_kafka_address) and failure.reason is not ConnectFailure.NAME_NOT_FOUND:
             ends = (f"{self._name}-{number}", failure.client, failure.server)
             lines += not_connected_lines(*ends, since=since, at=failure.at, how=failure.reason)
         return lines

@@ -33,13 +33,13 @@ def _parse_rule_limits(text: str) -> Iterable[tuple[Limit, float]]:
     if not rule.limits:
         raise UserError(f"{OPTION} {text}: {rule.code} has no limits; kproxy rules {rule.code} has its page")
     for setting in settings.split(","):
-        word, equals, value = setting.partition("=")
+        limit_name, equals, value = setting.partition("=")
         if not equals:
             raise UserError(f"{OPTION} {text}: use CODE:LIMIT=VALUE, e.g. {_example_setting(rule)}")
-        limit = next((limit for limit in rule.limits if limit.name == word.strip().lower()), None)
+        limit = next((limit for limit in rule.limits if limit.name == limit_name.strip().lower()), None)
         if limit is None:
             limit_names = ", ".join(limit.name for limit in rule.limits)
-            raise UserError(f"{OPTION} {text}: {rule.code} has no limit {word.strip()!r}; it has {limit_names}")
+            raise UserError(f"{OPTION} {text}: {rule.code} has no limit {limit_name.strip()!r}; it has {limit_names}")
         try:
             yield limit, limit.parse(value)
         except ValueError as error:

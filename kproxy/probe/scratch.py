@@ -130,7 +130,7 @@ async def create_topic(
     *,
     validate_only: bool = False,
 ) -> int:
-    """Try to create a topic, and return the error code. A topic that is created nevertheless is deleted."""
+    """Try to create a topic, and return the error code. If it is created, delete it again."""
     topic = {"name": name, "num_partitions": partitions, "replication_factor": replicas}
     version = min(6, target.version("CreateTopics"))
     response = await target.request(connection, "CreateTopics", version, timeout_ms=10_000, topics=[topic],

@@ -75,7 +75,7 @@ class ConnectionSetup:
         self._current_peer = "server"
         certificate = None if self.tls[0] is None else self.tls[0].peer_certificate
         await asyncio.sleep(0)  # if the client is this proxy, the task of that connection must call `link` first
-        self._own_addresses.check_client(self._client, self._local_address)
+        self._own_addresses.check_for_loop(self._client, self._local_address)
         client = self._client.rpartition(":")[0].strip("[]")
         upstream, stream = await connect_upstream(
             self.listener,

@@ -48,12 +48,11 @@ class OwnAddresses:
                 if _reaches(family, target, acceptor.family, acceptor.address):
                     raise ProxyLoopError(acceptor.name)
 
-    def check_client(self, client: str, listener: str) -> None:
+    def check_for_loop(self, client: str, listener: str) -> None:
         """Check a client before its upstream is connected; `client` and `listener` are addresses as in traces.
 
-        A port forward can lead from an upstream back to this proxy, although no address shows it. Then the client's
-        address is the local address of a connection to an upstream, which serves a client that is another such
-        connection, and so on.
+        A port forward can lead from an upstream back to this proxy, although no address shows it. Each connection to
+        the upstream then arrives here as a new client, from the address that the proxy has just connected from.
 
         Raises:
             ProxyLoopError: There are `MAX_ROUNDS` such connections in a row.

@@ -101,13 +101,13 @@ class Side:
     def finish(self) -> None:
         """Shut the socket down for writing once everything is sent."""
         self._finish_requested = True
-        self._settle()
+        self._finish_if_sent()
 
     def close(self) -> None:
         """Stop reading, and close the socket once everything is sent."""
         self._stop_reading()
         self._close_requested = True
-        self._settle()
+        self._finish_if_sent()
 
     def reset(self) -> None:
         """Close the socket immediately; the other end gets a reset."""
@@ -170,9 +170,9 @@ class Side:
         if not self._unsent:
             self._stop_writing()
             self.peer.release(HoldReason.PEER)
-            self._settle()
+            self._finish_if_sent()
 
-    def _settle(self) -> None:
+    def _finish_if_sent(self) -> None:
         """Shut down or close the socket, if this was requested and everything is sent."""
         if self._unsent is not None or self.gone:
             return

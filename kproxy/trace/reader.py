@@ -81,8 +81,8 @@ def read_trace(
 ) -> Iterator[Line]:
     """Yield the lines of one open trace file.
 
-    Invalid lines are skipped, and `report_damage` is called once with their number and the first of them. An
-    incomplete last line is also skipped, and `warn` is called, which is also the default of `report_damage`.
+    Invalid lines are skipped. `report_damage` (by default `warn`) is then called once, with a sentence that counts them
+    and names the first ones. An incomplete last line is also skipped, and `warn` is called.
 
     Raises:
         TraceError: The first line is not a line of a trace, or has a newer format.

@@ -168,10 +168,10 @@ class Table(ScrollView, can_focus=True):
         )
         self._measure(count + 1)
         if self.follow and count:
-            self._go(count - 1, silent=True)
+            self._move_cursor(count - 1, silent=True)
         elif count and (aimed := self._aimed_position(count)) is not None:
             self._aim = None
-            self._go(aimed)
+            self._move_cursor(aimed)
         elif self._key is not None and (position := self.rows.position(self._key)) is not None and count:
             distance = min(position, count - 1) - self.cursor
             self.cursor += distance
@@ -179,7 +179,7 @@ class Table(ScrollView, can_focus=True):
                 self.scroll_to(y=max(0, self.scroll_offset.y + distance), animate=False, immediate=True)
             self._post_moved(silent=True)
         else:
-            self._go(min(self.cursor, max(0, count - 1)), silent=True)
+            self._move_cursor(min(self.cursor, max(0, count - 1)), silent=True)
         self._redraw()
 
     def mark_order(self, column: int | None, *, descending: bool) -> None:
@@ -227,9 +227,9 @@ class Table(ScrollView, can_focus=True):
     def go(self, position: int) -> None:
         """Move the cursor to a row; `follow` ends unless it is the last row."""
         self._aim = None
-        self._go(max(0, min(position, len(self.rows) - 1)))
+        self._move_cursor(max(0, min(position, len(self.rows) - 1)))
 
-    def _go(self, position: int, *, silent: bool = False) -> None:
+    def _move_cursor(self, position: int, *, silent: bool = False) -> None:
         count = len(self.rows)
         if not silent and self.follow and position < count - 1:
             self.follow = False

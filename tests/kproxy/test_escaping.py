@@ -54,7 +54,7 @@ def test_markdown_has_one_code_span(text: str) -> None:
     assert not NOT_FOR_TERMINALS.search(code)
 
 
-def test_json_is_harmless_and_parses_back() -> None:
+def test_json_escapes_control_characters_and_parses_back() -> None:
     value = {HOSTILE: HOSTILE + "ö \U0001f600"}
     encoded = encode_json(value)
     assert json.loads(encoded) == value

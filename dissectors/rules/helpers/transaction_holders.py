@@ -36,32 +36,32 @@ def holder_of(
     at: int,
     connection: ConnectionState,
     *,
-    waits: bool = False,
+    consumer_waits: bool = False,
 ) -> Holder:
     """Return what holds a partition at its last stable offset, which has not moved since `since`.
 
     The producer of the batch at that offset holds the partition, if a consumer has got the batch; otherwise it is the
-    producer whose transaction with the partition has been open longest. `waits` says whether a consumer is waiting.
+    producer whose transaction with the partition has been open longest. `consumer_waits` says whether a consumer waits.
     """
     transactions = connection.run.state(OpenTransactions)
     topic_partition = connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1]
-    stable_offset: StableOffset | OutsideBatch | None = connection.run.state(StableOffsets).for_partition(
+    batch: StableOffset | OutsideBatch | None = connection.run.state(StableOffsets).for_partition(
         topic_partition, connection
     )
-    if stable_offset is None or stable_offset.offset != held_offset or stable_offset.producer_id < 0:
-        stable_offset = transactions.outside_batch(topic_partition, connection)
-    if stable_offset is None or stable_offset.offset != held_offset:
+    if batch is None or batch.offset != held_offset or batch.producer_id < 0:
+        batch = transactions.outside_batch(topic_partition, connection)
+    if batch is None or batch.offset != held_offset:
         open_producers = transactions.holders(topic_partition, connection)
         return (
             _open_holder(open_producers[0], at, connection)
             if open_producers
-            else _unknown_holder("a transaction holds it whose producer was not observed here")
+            else _unknown_holder("a transaction of a producer that was not observed here holds it")
         )
-    producer = transactions.by_id(stable_offset.producer_id)
-    ids_text = f"(producer {stable_offset.producer_id}, epoch {stable_offset.producer_epoch})"
+    producer = transactions.by_id(batch.producer_id)
+    ids_text = f"(producer {batch.producer_id}, epoch {batch.producer_epoch})"
     if producer is None:
-        return _unobserved_holder(ids_text, topic_partition, held_offset, at - since, waits=waits)
-    is_open = producer.begun_at is not None and producer.epoch == stable_offset.producer_epoch
+        return _unobserved_holder(ids_text, topic_partition, held_offset, at - since, consumer_waits=consumer_waits)
+    is_open = producer.begun_at is not None and producer.epoch == batch.producer_epoch
     if is_open:
         return _open_holder(producer, at, connection)
     if producer.ended_at is not None and at - producer.ended_at >= _ENDED_WITHIN and producer.is_fully_observed:
@@ -111,7 +111,7 @@ def _hanging_holder(
 
 
 def _unobserved_holder(
-    ids_text: str, topic_partition: TopicPartition, held_offset: int, unmoved_for: int, *, waits: bool
+    ids_text: str, topic_partition: TopicPartition, held_offset: int, unmoved_for: int, *, consumer_waits: bool
 ) -> Holder:
     text = f"a transaction {ids_text}, whose requests were not observed here, holds it"
     if unmoved_for < _MAX_TIMEOUT:
@@ -119,7 +119,7 @@ def _unobserved_holder(
             "find its client with kafka-transactions.sh describe-producers; find-hanging shows whether its coordinator "
             f"does not know it, then {_abort_command(topic_partition, held_offset)} ends it"
         )
-        return Holder(text, hint, Severity.WARNING if waits else Severity.INFO, "client", ids_text)
+        return Holder(text, hint, Severity.WARNING if consumer_waits else Severity.INFO, "client", ids_text)
     hint = (
         "no transaction may be open for so long, unless transaction.max.timeout.ms was raised: "
         f"{_abort_command(topic_partition, held_offset)}"

@@ -241,7 +241,7 @@ def _problem(
         f" {count_text(lag, 'more record')} up to the high watermark {partition.end}; the last stable offset has"
         f" not moved for {duration(at - partition.since)}"
     )
-    holder = holder_of(topic_partition, partition.stable, partition.since, at, connection, waits=True)
+    holder = holder_of(topic_partition, partition.stable, partition.since, at, connection, consumer_waits=True)
     named_partition = connection.run.topic_names.get(topic_partition[0], topic_partition[0]), topic_partition[1]
     end = connection.run.state(_UncommittedEnds).get((client_key(connection), named_partition), -1)
     text, hint = f"{text}: {holder.text}", holder.hint

@@ -165,7 +165,7 @@ def _incompatibilities(older: Message, newer: Message) -> Iterator[str]:
         for version in sorted(older["versions"] & newer["versions"]):
             if not _have_same_bytes(older["fields"], newer["fields"], version):
                 releases_text = f"{_releases(older)} and in {_releases(newer)}"
-                yield f"{newer['name']} v{version} has not the same bytes in {releases_text}"
+                yield f"{newer['name']} v{version} is encoded differently in {releases_text}"
 
 
 def _releases(message: Message) -> str:

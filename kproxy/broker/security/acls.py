@@ -152,7 +152,7 @@ class Acls:
             resource_acls, _ALLOW, principal, host, operation
         )
 
-    def allow_some(self, principal: str, host: str, operation: str, kind: str) -> bool:
+    def allows_any(self, principal: str, host: str, operation: str, kind: str) -> bool:
         """Whether an operation is allowed on at least one resource of a type (KIP-679)."""
         if not self.enabled or principal in self._super_users:
             return True

@@ -18,9 +18,9 @@ CLUSTER: Final = "cluster"
 
 
 class ServerLocation(NamedTuple):
-    """A server as seen by one proxy or capture: elsewhere the same address may belong to another machine."""
+    """A server as seen by one observer (a proxy or a capture); another may see another machine at the same address."""
 
-    watcher: str
+    observer: str
     server: str
 
 
@@ -40,20 +40,20 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
     A cluster's name is its id. If no response contains the id, it is the lowest address of the cluster's servers. Lines
     without a server (gaps, findings of a connection) have a cluster only if there is exactly one.
     """
-    # Captures with the same name in several folders are several watchers.
-    watcher = F.concat(F.coalesce(F.regexp_replace("file", FILE_NAME_PATTERN, ""), F.lit("")), F.lit("/"), source())
+    # An observer is a proxy or a capture. Captures with the same name in several folders are several observers.
+    observer = F.concat(F.coalesce(F.regexp_replace("file", FILE_NAME_PATTERN, ""), F.lit("")), F.lit("/"), source())
     server_rows = (
         lines.where(F.col("server").isNotNull())
-        # The watcher of each connection, not of each line: two regular expressions a line took most of the time.
+        # The observer of each connection, not of each line: two regular expressions a line took most of the time.
         .groupBy("file", "connection_id", "server", "cluster_id", F.array_join("brokers", ",").alias("brokers"))
         .agg(F.count("*").alias("lines"))
-        .groupBy(watcher.alias("watcher"), "server", "cluster_id", "brokers")
+        .groupBy(observer.alias("observer"), "server", "cluster_id", "brokers")
         .agg(F.sum("lines").alias("lines"))
         .collect()
     )
     names = clusters(
         Sighting(
-            ServerLocation(row["watcher"], row["server"]), row["cluster_id"], _addresses(row["brokers"]), row["lines"]
+            ServerLocation(row["observer"], row["server"]), row["cluster_id"], _addresses(row["brokers"]), row["lines"]
         )
         for row in server_rows
     )
@@ -62,10 +62,10 @@ def clustered(lines: DataFrame) -> tuple[DataFrame, list[str]]:
         return lines.withColumn(
             CLUSTER, F.lit(cluster_names[0] if cluster_names else None).cast("string")
         ), cluster_names
-    schema = f"_watcher string, _server string, {CLUSTER} string"
+    schema = f"_observer string, _server string, {CLUSTER} string"
     rows = lines.sparkSession.createDataFrame([(*location, name) for location, name in names.items()], schema)
-    is_same_server = (watcher == F.col("_watcher")) & (F.col("server") == F.col("_server"))
-    return lines.join(F.broadcast(rows), is_same_server, "left").drop("_watcher", "_server"), cluster_names
+    is_same_server = (observer == F.col("_observer")) & (F.col("server") == F.col("_server"))
+    return lines.join(F.broadcast(rows), is_same_server, "left").drop("_observer", "_server"), cluster_names
 
 
 def _addresses(text: str | None) -> list[str]:
@@ -81,13 +81,13 @@ def clusters(sightings: Iterable[Sighting]) -> dict[ServerLocation, str]:
     """Return the name of each server's cluster.
 
     A server belongs to the cluster whose id it reports. If it reports none, it belongs to the cluster that is known for
-    its address or for a broker that it names: from the same watcher, or else from any watcher. Other servers of a
-    watcher belong to the only cluster that this watcher has seen. The remaining servers are grouped if they share a
-    watcher, an address or a named broker.
+    its address or for a broker that it names: from the same observer, or else from any observer. Other servers of a
+    observer belong to the only cluster that this observer has seen. The remaining servers are grouped if they share a
+    observer, an address or a named broker.
     """
     reported: dict[ServerLocation, Counter[str]] = defaultdict(Counter)
     addresses_by_server: dict[ServerLocation, set[str]] = defaultdict(set)  # including the server itself
-    cluster_ids: dict[tuple[str | None, str], set[str]] = defaultdict(set)  # (watcher or any, address): ids
+    cluster_ids: dict[tuple[str | None, str], set[str]] = defaultdict(set)  # (observer or any, address): ids
     for sighting in sightings:
         location = sighting.place
         own_addresses = {_canonical_address(address) for address in (location.server, *sighting.brokers)}
@@ -95,32 +95,32 @@ def clusters(sightings: Iterable[Sighting]) -> dict[ServerLocation, str]:
         reported[location].update({sighting.cluster_id: sighting.lines} if sighting.cluster_id else {})
         if sighting.cluster_id:
             for address in own_addresses:
-                cluster_ids[location.watcher, address].add(sighting.cluster_id)
+                cluster_ids[location.observer, address].add(sighting.cluster_id)
                 cluster_ids[None, address].add(sighting.cluster_id)
     cluster_by_server = {location: max(sorted(ids), key=ids.__getitem__) for location, ids in reported.items() if ids}
-    for scope in ("watcher", "any"):
+    for scope in ("observer", "any"):
         for location in addresses_by_server.keys() - cluster_by_server.keys():
-            watcher = location.watcher if scope == "watcher" else None
-            ids = set().union(*(cluster_ids.get((watcher, address), ()) for address in addresses_by_server[location]))
+            observer = location.observer if scope == "observer" else None
+            ids = set().union(*(cluster_ids.get((observer, address), ()) for address in addresses_by_server[location]))
             if len(ids) == 1:
                 cluster_by_server[location] = ids.pop()
-    clusters_by_watcher: dict[str, set[str]] = defaultdict(set)
+    clusters_by_observer: dict[str, set[str]] = defaultdict(set)
     for location, name in cluster_by_server.items():
-        clusters_by_watcher[location.watcher].add(name)
+        clusters_by_observer[location.observer].add(name)
     remaining = addresses_by_server.keys() - cluster_by_server.keys()
     cluster_by_server |= {
-        location: min(clusters_by_watcher[location.watcher])
+        location: min(clusters_by_observer[location.observer])
         for location in remaining
-        if len(clusters_by_watcher[location.watcher]) == 1
+        if len(clusters_by_observer[location.observer]) == 1
     }
     return cluster_by_server | _group_by_address(
         {location: addresses_by_server[location] for location in remaining - cluster_by_server.keys()},
-        clusters_by_watcher,
+        clusters_by_observer,
     )
 
 
 def _group_by_address(
-    addresses_by_server: Mapping[ServerLocation, set[str]], clusters_by_watcher: Mapping[str, set[str]]
+    addresses_by_server: Mapping[ServerLocation, set[str]], clusters_by_observer: Mapping[str, set[str]]
 ) -> dict[ServerLocation, str]:
     """Group servers without a known cluster id; the name of a group is its lowest address."""
     parents: dict[str, str] = {}
@@ -132,9 +132,9 @@ def _group_by_address(
         return key
 
     for location, own_addresses in addresses_by_server.items():
-        # A watcher of several clusters does not show which of them a server belongs to.
-        watcher = set() if clusters_by_watcher.get(location.watcher) else {f"watcher {location.watcher}"}
-        for key in own_addresses | watcher:
+        # An observer of several clusters does not show which of them a server belongs to.
+        observer = set() if clusters_by_observer.get(location.observer) else {f"observer {location.observer}"}
+        for key in own_addresses | observer:
             parents[root(key)] = root(_canonical_address(location.server))
     lowest_addresses: dict[str, str] = {}
     for location in sorted(addresses_by_server, key=lambda candidate: candidate.server):

@@ -60,7 +60,7 @@ def fetches(lines: DataFrame) -> DataFrame:
         .join(responses, ["cluster", "client", "host"], "right")
         .withColumn("group_id", F.coalesce("own_group", "member_group"))
         .groupBy("cluster", "client", "group_id", "view.topic")
-        .agg(*_counts())
+        .agg(*_statistics())
         .withColumn("all_fetches", F.max("fetches").over(by_client))
         .orderBy(
             F.desc("all_fetches"),
@@ -100,7 +100,7 @@ def _sum_over_topics(key: str) -> Column:
     return F.when(F.size(values) > 0, total)
 
 
-def _counts() -> list[Column]:
+def _statistics() -> list[Column]:
     is_empty = F.col("view.is_empty")
     has_waited = is_empty & (F.col("latency_us") >= _WAITED_US)
     size, records, lag = (F.col(f"view.{name}") for name in ("bytes", "records", "lag"))

@@ -70,7 +70,7 @@ def _without_repeats(sorted_headlines: list[Headline]) -> Iterator[Headline]:
     reported: set[tuple[Stage, str]] = {
         (headline.stage, name)
         for headline in sorted_headlines
-        if headline.about == "findings"  # findings have the reason
+        if headline.about == "findings"  # they explain the error
         for name in _ERROR_NAME.findall(headline.text)
     }
     for headline in sorted_headlines:

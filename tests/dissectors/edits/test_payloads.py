@@ -77,7 +77,7 @@ def test_payload_in_a_field_is_written_with_its_own_edit() -> None:
     ]
 
 
-def test_payload_in_a_frame_is_written_with_its_own_edit() -> None:
+def test_edit_applies_to_a_payload_in_a_frame() -> None:
     layouts = api_layouts(11, 5)
     assert layouts is not None
     frame = frame_layout(layouts.request_header, layouts.request)

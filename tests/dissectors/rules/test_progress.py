@@ -263,7 +263,7 @@ REFUSED = (
 )
 
 
-def test_refused_apiversions_names_the_version_to_repeat() -> None:
+def test_refused_apiversions_names_the_version_to_retry_with() -> None:
     story = 14 * (REFUSED % '{"api_key": 18, "max_version": 3}' + "close by=client how=fin\n+500ms\n")
     [finding] = findings(story, "V019")
     assert finding.message == (

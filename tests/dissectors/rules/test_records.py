@@ -132,7 +132,7 @@ def test_later_batches_are_sampled() -> None:
     assert not sampler.selects(True, "u", 1_000_000)
 
 
-def test_batches_are_sampled_one_by_one_as_together() -> None:
+def test_sampling_does_not_depend_on_the_grouping_of_batches() -> None:
     single, together = BatchSampler(), BatchSampler()
     for _ in range(SAMPLING_INTERVAL):
         selections = [single.selects(False, "t") for _ in range(3)]

@@ -73,7 +73,7 @@ def test_active_producer_is_reported_as_information() -> None:
 )
 def test_producer_without_an_open_transaction_is_not_blamed(setup: str) -> None:
     [finding] = findings(setup + BLOCKED_FETCHES, "T001")
-    assert finding.message.endswith("a transaction holds it whose producer was not observed here")
+    assert finding.message.endswith("a transaction of a producer that was not observed here holds it")
 
 
 def test_older_of_two_transactions_is_blamed() -> None:
@@ -424,7 +424,7 @@ def test_batch_acknowledged_just_after_the_end_of_its_transaction_may_be_part_of
     assert "hanging" not in finding.message
 
 
-def test_end_of_a_partition_that_a_reader_of_committed_records_cannot_reach_is_named() -> None:
+def test_finding_names_the_end_that_read_committed_cannot_reach() -> None:
     list_end = (
         '> ListOffsets v2 {"isolation_level": LEVEL, "topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}\n'
         + ('< {"topics": [{"name": "t", "partitions": [{"offset": 9}]}]}\n')

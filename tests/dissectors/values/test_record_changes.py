@@ -117,7 +117,7 @@ def test_timestamp_change_is_described_unless_kafka_makes_it() -> None:
     assert change_texts(record(), record(timestamp=-1, magic=0)) == []
 
 
-def test_possibly_different_records_are_not_compared() -> None:
+def test_only_records_that_are_surely_the_same_are_compared() -> None:
     other_value = ORDER[:5] + b"\x24" + ORDER[6:]
     assert change_texts(record(), record(timestamp=AT + 5)) == []
     assert change_texts(record(headers=(("trace", b"1"),)), record(headers=(("trace", b"2"),), timestamp=AT + 5)) == []

@@ -77,7 +77,9 @@ class Recorder(Inspector):
             self._send(number, 1 - side, at, flags=FIN_ACK)
         return []
 
-    def connect_failed(self, number: int, failed: ConnectFailed, *, since: int, always: bool = False) -> list[Line]:
+    def connect_failed(
+        self, number: int, failed: ConnectFailed, *, since: int, is_kafka_address: bool = False
+    ) -> list[Line]:
         """Add the SYN, followed by the reset that answers it or by a second SYN."""
         self._flows[number] = _Flow((_endpoint(failed.client), _endpoint(failed.server)))
         self._send(number, 0, since, flags=SYN)

@@ -71,7 +71,7 @@ def test_fetch_response_shows_a_lag_above_zero() -> None:
     assert line_text(fetch).endswith("orders[0]\n")
 
 
-def test_api_versions_request_shows_the_software() -> None:
+def test_api_versions_request_shows_the_client_software() -> None:
     line = RequestLine(**COMMON, **ENDPOINTS, api="ApiVersions", api_version=3, size=9, offset=0, client_id="shop",
                        software_name="librdkafka", software_version="2.16.0")  # fmt: skip
     assert line_text(line).endswith("  shop  librdkafka 2.16.0\n")

@@ -127,7 +127,7 @@ async def test_client_may_have_the_local_address_of_an_unrelated_connection() ->
                 sock.bind(("127.0.0.1", 0))
                 client = "127.0.0.1:1"
                 with relay.own.link(client, sock):
-                    relay.own.check_client("{}:{}".format(*sock.getsockname()), "listener")
+                    relay.own.check_for_loop("{}:{}".format(*sock.getsockname()), "listener")
 
 
 def test_error_names_the_listener() -> None:

@@ -70,7 +70,7 @@ def test_newer_release_defines_the_versions_that_both_have() -> None:
     new = message("4.4.0", {1}, field("Legs", {1}, nullableVersions=frozenset({1}), default=3))
     united, notes = unite(old, new)
     assert united["fields"] == [field("Legs", {0, 1}, nullableVersions=frozenset({0, 1}), default=3)]
-    assert notes == ["CatRequest v1 has not the same bytes in 3.9.1 and in 4.4.0"]
+    assert notes == ["CatRequest v1 is encoded differently in 3.9.1 and in 4.4.0"]
 
 
 def test_renamed_field_has_the_newer_name() -> None:
@@ -99,7 +99,7 @@ def test_field_with_a_changed_type_becomes_two_fields() -> None:
     new = message("4.4.0", {1}, field("Legs", {1}, "int32"))
     united, notes = unite(old, new)
     assert [(field["type"], field["versions"]) for field in united["fields"]] == [("int8", {0}), ("int32", {1})]
-    assert notes == ["CatRequest v1 has not the same bytes in 3.9.1 and in 4.4.0"]
+    assert notes == ["CatRequest v1 is encoded differently in 3.9.1 and in 4.4.0"]
 
 
 def test_structs_are_united_and_may_be_renamed() -> None:
@@ -117,7 +117,7 @@ def test_fields_of_an_old_struct_are_limited_to_its_versions() -> None:
     new = message("4.4.0", {1})
     united, notes = unite(old, new)
     assert united["fields"] == [field("Cats", {0}, "[]Cat", field("Fur", {0}))]
-    assert notes == ["CatRequest v1 has not the same bytes in 3.9.1 and in 4.4.0"]
+    assert notes == ["CatRequest v1 is encoded differently in 3.9.1 and in 4.4.0"]
 
 
 def test_renamed_message_keeps_its_older_names_as_aliases() -> None:
@@ -146,7 +146,7 @@ def test_tag_unknown_to_one_release_is_compatible() -> None:
 def test_reused_tag_is_noted() -> None:
     old = message("3.9.1", {0}, tagged_field("A", {0}, 0), flexible="0+")
     new = message("4.4.0", {0}, tagged_field("B", {0}, 0, type="string"), flexible="0+")
-    assert unite(old, new)[1] == ["CatRequest v0 has not the same bytes in 3.9.1 and in 4.4.0"]
+    assert unite(old, new)[1] == ["CatRequest v0 is encoded differently in 3.9.1 and in 4.4.0"]
 
 
 def test_field_added_to_an_existing_version_is_noted() -> None:
@@ -154,7 +154,7 @@ def test_field_added_to_an_existing_version_is_noted() -> None:
     new = message("4.4.0", {0}, field("Cats", {0}, "[]Cat", field("Legs", {0}), field("Tail", {0})))
     united, notes = unite(old, new)
     assert field_names(united["fields"][0], 0) == ["Legs", "Tail"]
-    assert notes == ["CatRequest v0 has not the same bytes in 3.9.1 and in 4.4.0"]
+    assert notes == ["CatRequest v0 is encoded differently in 3.9.1 and in 4.4.0"]
 
 
 def test_coordinator_keys_have_the_numbers_of_the_newer_release() -> None:

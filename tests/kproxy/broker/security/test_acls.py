@@ -134,7 +134,7 @@ def test_alter_configs_implies_describe_configs() -> None:
     ],
 )
 def test_reports_whether_any_topic_may_be_read(entries: Sequence[Acl], expected: bool) -> None:
-    assert make_acls(*entries).allow_some("User:alice", HOST, "READ", "TOPIC") is expected
+    assert make_acls(*entries).allows_any("User:alice", HOST, "READ", "TOPIC") is expected
 
 
 FIELDS = (

@@ -50,7 +50,7 @@ async def request_state(
     return dict(response["results"][0]["partitions"][0])
 
 
-async def test_initializes_reads_writes_and_deletes_a_state() -> None:
+async def test_share_group_state_is_initialized_written_read_and_deleted() -> None:
     async with broker_client(topics={"t": 1}) as client:
         assert (await request_state(client, "Read"))["error_code"] == Error.INVALID_REQUEST
         assert (await request_state(client, "Write"))["error_code"] == Error.INVALID_REQUEST
