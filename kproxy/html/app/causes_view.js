@@ -37,7 +37,7 @@ export class CausesView {
     const endpoints = cause.client ? `${cause.client} → ${cause.server}` : "";
     return el("li", `cause ${cause.severity}${cause.follows ? " follows" : ""}`,
       el("h3", "", setAttributes(el("span", "sign", SIGNS[cause.severity] || "i"), { "aria-hidden": true }), el("span", "message", cause.message)),
-      el("p", "seen", el("span", cause.severity, cause.severity), `  ${cause.seen}`, cause.follows ? `  ·  follows from ${cause.follows}` : null, `  ·  first at ${cause.first.slice(11, 23)} UTC`, endpoints ? `  ·  ${endpoints}` : null, cause.served ? "  ·  answered without an error" : null),
+      el("p", "seen", el("span", cause.severity, cause.severity), `  ${cause.seen}`, cause.follows ? `  ·  follows from ${cause.follows}` : null, `  ·  first at ${cause.first.slice(11, 23)} UTC`, endpoints ? `  ·  ${endpoints}` : null, cause.served && cause.severity !== "info" ? "  ·  answered without an error" : null),
       note("hint") ? el("p", "todo", el("b", "", "What to change: "), note("hint")) : null,
       ...cause.sentences.map((text) => el("p", "dim", `also: ${text}`)),
       el("ul", "links", ...links),

@@ -324,6 +324,38 @@ def test_long_fetch_delays_requests_only_within_its_wait_time(max_wait_ms: int, 
     assert correlation_codes(f"{fetch}> ListGroups v2\n+3s\n< {{}}\n< {{}}\n") == expected
 
 
+_THREE_WAITING = '> Heartbeat v3 {}\n2> Metadata v8 {"topics": []}\n3> Fetch v11 {"max_wait_ms": 500, "topics": []}\n'
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        f"{_THREE_WAITING}+2400ms\n< {{}}\n2< {{}}\n3< {{}}\n",
+        f"{_THREE_WAITING}+3s\n< {{}}\n2< {{}}\n+300ms\n3< {{}}\n",
+        "> Heartbeat v3 {}\n2> Heartbeat v3 {}\n3> Heartbeat v3 {}\n+3s\n< {}\n2< {}\n3< {}\n",
+        "> Heartbeat v3 {}\n> ListGroups v2\n> FindCoordinator v3 {}\n+3s\n< {}\n< {}\n< {}\n",
+        '> Heartbeat v3 {}\n2> ListGroups v2\n3> ListGroups v2\n+3s\n< {"throttle_time_ms": 2500}\n2< {}\n3< {}\n',
+        "rule C023:pause=4s\n> Heartbeat v3 {}\n2> ListGroups v2\n3> ListGroups v2\n+3s\n< {}\n2< {}\n3< {}\n",
+    ],
+    ids=["too short for the Fetch", "not together", "one API", "one connection", "throttled", "a limit of 4 s"],
+)
+def test_requests_that_wait_without_a_pause_of_the_server(story: str) -> None:
+    assert "C023" not in correlation_codes(story)
+
+
+def test_each_pause_of_a_server_is_reported_once() -> None:
+    pause = f"{_THREE_WAITING}4> ListGroups v2\n+3s\n< {{}}\n2< {{}}\n3< {{}}\n4< {{}}\n"
+    [finding] = findings(pause, "C023")
+    assert finding.message == (
+        "3 requests on 3 connections (Fetch, Heartbeat, Metadata) waited up to 3.01 s and were then answered within 2 ms, "
+        "as if the server had stood still"
+    )
+    player = StoryPlayer()
+    player.play(f"{pause}+9s\n{pause}")
+    repeats = [repeat.code for line in player.lines for repeat in getattr(line, "repeats", ())]
+    assert repeats.count("C023") == 1
+
+
 def test_closed_connection_has_no_deadlines() -> None:
     player = StoryPlayer()
     player.play(METADATA)
