@@ -19,6 +19,8 @@ from dissectors.trackers.triggers import FrameFlags
 #: Responses after less than a second are not examined.
 MIN_PAUSE = Limit("pause", 2, "s", "requests on several connections wait for so long", 1)
 
+#: A shorter pause (ns) breaks nothing, and is reported as info. C012 reports single requests from then on.
+_WARNING_FROM = 5 * SECOND
 #: Requests that waited for the same pause are answered within this time (ns).
 _TOGETHER = SECOND // 4
 #: Responses within this time (ns) after a report belong to the same pause.
@@ -67,7 +69,7 @@ def server_paused(event: ResponseReceived, connection: ConnectionState) -> Itera
 
     ## Why it matters
     All clients of the server wait, even for answers that take no work. A pause beyond the session timeout costs members
-    their place in the group, and one beyond request.timeout.ms makes clients retry.
+    their place in the group, and one beyond request.timeout.ms makes clients retry. Less than 5 s is reported as info.
 
     ## Usual cause
     A long garbage collection, a stalled disk, a machine without CPU time or memory (a paused virtual machine,
@@ -128,12 +130,14 @@ def server_paused(event: ResponseReceived, connection: ConnectionState) -> Itera
     state.reported_at[server] = event.at
     connections = len({wait.connection_id for wait in waits})
     apis = ", ".join(sorted({wait.api for wait in waits}))
+    longest = max(wait.waited for wait in waits)
     yield Problem(
         f"{len(waits)} requests on {connections} connections ({apis}) waited up to "
-        f"{duration(max(wait.waited for wait in waits))} and were then answered within "
-        f"{duration(event.at - waits[0].at)}, as if the server had stood still",
+        f"{duration(longest)} and were then answered within {duration(event.at - waits[0].at)}, as if the server had "
+        "stood still",
         hint="look on the server at this time: garbage collection, disk, CPU steal, memory; then at the network to it",
-        once_per=server,
+        severity=None if longest >= _WARNING_FROM else Severity.INFO,
+        once_per=(server, longest >= _WARNING_FROM),
     )
 
 

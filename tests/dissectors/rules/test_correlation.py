@@ -347,9 +347,13 @@ def test_each_pause_of_a_server_is_reported_once() -> None:
     pause = f"{_THREE_WAITING}4> ListGroups v2\n+3s\n< {{}}\n2< {{}}\n3< {{}}\n4< {{}}\n"
     [finding] = findings(pause, "C023")
     assert finding.message == (
-        "3 requests on 3 connections (Fetch, Heartbeat, Metadata) waited up to 3.01 s and were then answered within 2 ms, "
-        "as if the server had stood still"
+        "3 requests on 3 connections (Fetch, Heartbeat, Metadata) waited up to 3.01 s and were then answered within "
+        "2 ms, as if the server had stood still"
     )
+    assert finding.severity == "info"
+    pause = pause.replace("+3s", "+6s")
+    [long_pause] = findings(pause, "C023")
+    assert long_pause.severity == "warning"
     player = StoryPlayer()
     player.play(f"{pause}+9s\n{pause}")
     repeats = [repeat.code for line in player.lines for repeat in getattr(line, "repeats", ())]

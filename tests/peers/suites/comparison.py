@@ -15,8 +15,8 @@ from tests.peers.trace import Line, all_findings, read_lines
 
 #: Rules about addresses that bypass the proxy.
 PAST_THE_PROXY = frozenset({"S001", "S002", "S003"})
-#: A rule about slow responses, which a busy machine may cause.
-SLOW_RESPONSE = "C012"
+#: Rules about slow responses, which a busy machine may cause.
+SLOW_RESPONSES = frozenset({"C012", "C023"})
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def trace_problems(lines: Sequence[Line]) -> Iterator[str]:
     if gaps := sum(line["kind"] == "gap" for line in lines):
         yield f"{gaps} gaps in the trace"
     for (code, name, blame), count in sorted(Counter(_finding_keys(lines)).items()):
-        if code in PAST_THE_PROXY or code[0] in "LK" or (blame == "broker" and code != SLOW_RESPONSE):
+        if code in PAST_THE_PROXY or code[0] in "LK" or (blame == "broker" and code not in SLOW_RESPONSES):
             yield f"{count} x {code} {name}, blame {blame}"
     not_rewritten = [
         line
