@@ -707,7 +707,7 @@ def test_lag_mark_links_to_its_frame(tab: Tab, tmp_path: Path) -> None:
     )
     assert labels == ["7 records", "9 records", "2 records"]
     tab.run("location.hash = document.querySelectorAll('.lag a')[1].getAttribute('href')")
-    tab.until(f"document.body.dataset.view === 'frames' && {COUNT} === '1 of 3 rows'")
+    tab.until(f"document.body.dataset.view === 'frames' && {COUNT}.startsWith('1 of 3 rows')")
 
 
 def test_timelines_follow_the_filter(tab: Tab, tmp_path: Path) -> None:
@@ -762,8 +762,9 @@ def test_charts_link_to_their_frames(tab: Tab, tmp_path: Path) -> None:
     )
     tab.run("location.hash = '#/ladder?filter=api%3DJoinGroup+and+error'")
     tab.until("document.querySelectorAll('.ladder .message.request').length === 4")
-    assert tab.run("document.querySelectorAll('.ladder .message.response.is-error').length") == 4
-    assert "✕ JoinGroup" in tab.run("document.querySelector('.ladder').textContent")
+    ladder_text = tab.run("document.querySelector('.ladder').textContent")
+    assert ladder_text.count("MEMBER_ID_REQUIRED") >= 4
+    assert "✕" not in ladder_text  # the error is routine
     tab.run("location.hash = document.querySelector('.ladder .message').getAttribute('href')")
     tab.until("document.querySelector('.head h2')?.textContent.includes('JoinGroup')")
     for width in (375, 1440):

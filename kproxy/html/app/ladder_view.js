@@ -9,6 +9,8 @@ const MAX_ROWS = 120, MAX_SLOWEST = 100, SLOT = 26, PAUSE = 18, CHARACTER = 7.3,
 /** The usual distance of two lanes, and the smallest, with which more lanes may fit into the window. */
 const GAP = 160, MIN_GAP = 84;
 const faultText = (row) => row[WRONG].map(([text]) => text).join(", ");
+/** Whether something is worth a look: routine errors, such as MEMBER_ID_REQUIRED, have no sign. */
+const isNotable = (row) => row[WRONG].some(([, style]) => style !== "dim");
 const isFault = (row) => row[STATE] === UNANSWERED || row[WRONG].some(([, style]) => style === "error");
 const truncate = (text, width) => { const maxLength = Math.max(3, Math.floor(width / CHARACTER)); return text.length > maxLength ? `${text.slice(0, maxLength - 1)}…` : text; };
 
@@ -164,10 +166,10 @@ export class LadderView {
       const text = kind === "lost" ? `✕ ${row[API]}: no answer` : `… ${row[API]} waits for ${formatDuration(row[LATENCY])}`;
       return this.link(row, `message ${kind}${chosen}`, band, shape("text", { x: right - 8, y: y + 4, "text-anchor": "end" }, truncate(text, inner - 10), shape("title", {}, this.sentence(row))));
     }
-    const isError = isFault(row) && !isRequest, text = isRequest ? `${row[API] || "?"} ${row[VERSION]} ${row[WHAT]}`.trim() : `${isError ? "✕ " : row[WRONG].length ? "! " : ""}${row[API] || "?"} ${formatDuration(row[LATENCY])}${fault ? ` ${fault}` : ""}`;
+    const isError = isFault(row) && !isRequest, text = isRequest ? `${row[API] || "?"} ${row[VERSION]} ${row[WHAT]}`.trim() : `${isError ? "✕ " : isNotable(row) ? "! " : ""}${row[API] || "?"} ${formatDuration(row[LATENCY])}${fault ? ` ${fault}` : ""}`;
     const startsLeft = from < to, label = shape("text", { x: startsLeft ? left + 8 : right - 8, y: y + 1, "text-anchor": startsLeft ? "start" : "end" }, truncate(text, inner - 16), shape("title", {}, this.sentence(row)));
     const arrow = to - from > 0 ? -7 : 7;
-    const element = this.link(row, `message ${kind}${isError ? " is-error" : fault ? " is-warning" : ""}${chosen}`, band, stamp,
+    const element = this.link(row, `message ${kind}${isError ? " is-error" : fault && isNotable(row) ? " is-warning" : ""}${chosen}`, band, stamp,
       shape("line", { x1: from, x2: to, y1: y + 5, y2: y + 5 }), shape("path", { class: "head", d: `M${to} ${y + 5}l${arrow} -4v8z` }), label);
     return isRequest ? setAttributes(element, { tabindex: 0, "aria-description": this.sentence(row) }) : setAttributes(element, { "aria-hidden": "true" });
   }
