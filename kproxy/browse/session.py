@@ -82,6 +82,11 @@ class BrowseSession:
         """Current time for requests in flight, ns: the clock, or the last time of a finished trace."""
         return max(self.index.latest_at, time.time_ns()) if self.source.live else self.index.latest_at
 
+    @property
+    def live_now(self) -> int | None:
+        """The current time (ns) of live traffic, at which rates are of interest; None for a file."""
+        return self.now if self.source.live else None
+
     def work(self, time_limit: float) -> bool:
         """Read and filter for `time_limit` seconds; return whether work remains."""
         deadline = time.perf_counter() + time_limit

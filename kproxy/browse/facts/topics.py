@@ -14,7 +14,7 @@ _UNREAD_AFTER_NS = 60_000_000_000
 
 def rows_in_view(session: BrowseSession, view: SessionView) -> list[TopicSummary]:
     """Return the topics that match the view's filter."""
-    rows, matching = session.overviews.topics.rows(session.now), view.matching
+    rows, matching = session.overviews.topics.rows(session.live_now), view.matching
     return [row for row in rows if matching is None or not matching.topics.isdisjoint((row.topic, row.topic_id))]
 
 

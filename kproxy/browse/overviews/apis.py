@@ -24,7 +24,7 @@ class ApiUsage:
     """An API with its `versions`, or one version. Latencies are in us; sizes are bytes, including length prefixes.
 
     `api` and `api_key` are None for responses whose request is unknown and for SASL tokens, `version` for a whole API.
-    `rate` is requests per second now, `mean_rate` over all time, `minute` requests in each second of the last minute,
+    `rate` is requests per second (see `Apis.rows`), `minute` requests in each second of the last minute,
     `all_time` requests in each equal part of the whole trace (`Apis.width`). `one_way` requests expect no response
     (acks=0), `unanswered` ones got none before their connection ended. `refusals` counts responses with an error,
     `errors` responses by error. `slowest_row` and `last_row` are rows of the index.
@@ -38,7 +38,6 @@ class ApiUsage:
     request_bytes: int
     response_bytes: int
     rate: float
-    mean_rate: float
     minute: tuple[int, ...]
     all_time: tuple[int, ...]
     p50_us: int | None
@@ -152,24 +151,25 @@ class Apis:
             version.findings.add(line.findings)
 
     def rows(self, now: int | None = None) -> list[ApiUsage]:
-        """Return the APIs with their versions, busiest first; rates as of `now` (ns), by default the latest time."""
+        """Return the APIs with their versions, busiest first; rates are those at `now` (ns), or means if None."""
         versions_by_api: dict[int | None, list[tuple[_Key, _Version]]] = {}
         for key, version in self._versions.items():
             versions_by_api.setdefault(key[0], []).append((key, version))
-        now = self.now if now is None else now
         rows = [self._api_row(versions, now) for versions in versions_by_api.values()]
         return sorted(rows, key=lambda row: (-row.requests, -row.responses, row.api or ""))
 
-    def _api_row(self, versions: list[tuple[_Key, _Version]], now: int) -> ApiUsage:
+    def _api_row(self, versions: list[tuple[_Key, _Version]], now: int | None) -> ApiUsage:
         versions.sort(key=lambda item: -1 if item[0][1] is None else item[0][1])
         rows = tuple(self._api_usage(key, [version], now, ()) for key, version in versions)
         return self._api_usage((rows[0].api_key, None), [version for _, version in versions], now, rows)
 
-    def _api_usage(self, key: _Key, versions: Sequence[_Version], now: int, rows: tuple[ApiUsage, ...]) -> ApiUsage:
+    def _api_usage(
+        self, key: _Key, versions: Sequence[_Version], now: int | None, rows: tuple[ApiUsage, ...]
+    ) -> ApiUsage:
         clock, series = self._clock, [version.series for version in versions]
         frames = merge_figures([version.frames for version in versions])
         slowest = max(versions, key=lambda version: (version.slowest_row is not None, version.frames.latencies.max))
-        minute = clock.minute(*series, now=now)
+        minute = clock.minute(*series, now=self.now if now is None else now)
         p50, p95, p99 = frames.latencies.percentiles(0.5, 0.95, 0.99)
         return ApiUsage(
             api=versions[0].api,
@@ -179,8 +179,7 @@ class Apis:
             responses=frames.responses,
             request_bytes=frames.request_bytes,
             response_bytes=frames.response_bytes,
-            rate=clock.rate(minute, now),
-            mean_rate=clock.mean_rate(frames.requests),
+            rate=clock.mean_rate(frames.requests) if now is None else clock.rate(minute, now),
             minute=minute,
             all_time=clock.all_time(*series),
             p50_us=p50,

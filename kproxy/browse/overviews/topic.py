@@ -10,7 +10,7 @@ from typing import NamedTuple
 class Traffic:
     """Traffic written to a topic, or read from it.
 
-    `records_rate` is per second now, `mean_records_rate` over all time; `minute` counts records in each second.
+    `records_rate` is per second (see `TopicsOverview.rows`); `minute` counts records in each second.
 
     `requests` are Produce requests, or Fetch responses; `empty` ones had no records. `records` and `bytes` exclude
     refused ones. `batches` and `compression` (frames by codec) cover all requests. `all_time` counts records in equal
@@ -26,7 +26,6 @@ class Traffic:
     refused_bytes: int
     compression: tuple[tuple[str, int], ...]
     records_rate: float
-    mean_records_rate: float
     minute: tuple[int, ...]
     all_time: tuple[int, ...]
 

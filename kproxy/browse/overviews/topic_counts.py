@@ -73,8 +73,8 @@ class TopicTraffic:
             if codec in self.compression or len(self.compression) < MAX_CODECS:
                 self.compression[codec] = self.compression.get(codec, 0) + frames
 
-    def row(self, clock: RateClock, now: int) -> Traffic:
-        """Return the counts, with rates up to `now` (ns)."""
+    def row(self, clock: RateClock, now: int, *, is_live: bool) -> Traffic:
+        """Return the counts up to `now` (ns), with the rate at that time if `is_live`, else the mean."""
         minute = clock.minute(self.records_series, now=now)
         return Traffic(
             requests=self.requests,
@@ -85,8 +85,7 @@ class TopicTraffic:
             refused_records=self.refused_records,
             refused_bytes=self.refused_bytes,
             compression=sorted_by_count(self.compression),
-            records_rate=clock.rate(minute, now),
-            mean_records_rate=clock.mean_rate(self.records),
+            records_rate=clock.rate(minute, now) if is_live else clock.mean_rate(self.records),
             minute=minute,
             all_time=clock.all_time(self.records_series),
         )
@@ -244,13 +243,15 @@ class TopicState:
         if self.last_at <= other.last_at:
             self.last_at, self.last_row = other.last_at, other.last_row
 
-    def row(self, clock: RateClock, now: int, readers: Sequence[tuple[tuple[str, bool], ReaderState]]) -> TopicSummary:
+    def row(
+        self, clock: RateClock, now: int, readers: Sequence[tuple[tuple[str, bool], ReaderState]], *, is_live: bool
+    ) -> TopicSummary:
         """Return the topic as a row; `readers` must be sorted by lag, largest first."""
         return TopicSummary(
             topic=self.topic,
             topic_id=self.topic_id,
-            produced=self.sides[0].row(clock, now),
-            fetched=self.sides[1].row(clock, now),
+            produced=self.sides[0].row(clock, now, is_live=is_live),
+            fetched=self.sides[1].row(clock, now, is_live=is_live),
             lag=readers[0][1].lag if readers else None,
             lag_max=max((reader.lag_max for _, reader in readers), default=None),
             age_ms=max((reader.age_ms for _, reader in readers if reader.age_ms is not None), default=None),

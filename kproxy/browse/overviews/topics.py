@@ -340,10 +340,10 @@ class TopicsOverview:
             partition.records[0] = max(0, partition.records[0] - records)
 
     def rows(self, now: int | None = None) -> list[TopicSummary]:
-        """Return the topics by name; rates as of `now` (ns), by default the latest time."""
-        now = self.now if now is None else now
+        """Return the topics by name; rates are those at `now` (ns), or means over all time if it is None."""
+        is_live, now = now is not None, self.now if now is None else now
         topics = sorted(self._topics.values(), key=lambda topic: (topic.topic is None, topic.key))
-        return [topic.row(self._clock, now, self._current_readers(topic)) for topic in topics]
+        return [topic.row(self._clock, now, self._current_readers(topic), is_live=is_live) for topic in topics]
 
     def partitions(self, topic: str) -> list[PartitionSummary]:
         """Return the partitions of a topic, given its name or its id; empty if it is not listed."""

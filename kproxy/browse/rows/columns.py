@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dissectors.refusals import Nature, judgement
 from kproxy.browse.rows.exchange import Exchange
-from kproxy.counting.routine_errors import is_routine
 from kproxy.outputs.text import Piece, topics_text
 from kproxy.trace.formatting import safe
 from kproxy.trace.lines import CloseLine, FindingLine, GapLine, OpenLine, RequestLine, ResponseLine, StallLine
@@ -62,8 +62,8 @@ def problems(exchange: Exchange, level: str) -> Cell:
     for side in (exchange.response, exchange.request):
         if isinstance(side, ResponseLine) and side.errors:
             names = dict.fromkeys(safe(error.name) for error in side.errors)
-            is_failure = not all(is_routine(side.api, error.name) for error in side.errors)
-            pieces.append((", ".join(names), "error" if is_failure else "dim"))
+            is_routine = all(judgement(side.api or "", error.code).nature is Nature.ROUTINE for error in side.errors)
+            pieces.append((", ".join(names), "dim" if is_routine else "error"))
     worst_finding = next((finding for finding in exchange.findings if finding.severity == level), None)
     repeated = next((repeat for repeat in exchange.repeats if repeat.severity == level), None)
     if worst_finding is not None:

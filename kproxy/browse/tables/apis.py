@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-from dissectors import schemas
+from dissectors.refusals import Nature, judgement
+from dissectors.schemas.codes import Error
 from kproxy.browse.overviews.apis import ApiUsage
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
@@ -16,7 +15,6 @@ from kproxy.browse.tables.table import (
     severities,
     spark,
 )
-from kproxy.counting.routine_errors import is_routine
 from kproxy.filters.lexer import quoted
 from kproxy.trace.formatting import duration
 
@@ -45,31 +43,25 @@ def apis(session: BrowseSession, view: SessionView) -> OverviewTable:
     overview = session.overviews.apis if matching is None else matching.apis
     about = "Latency is the time from request to response; a Fetch waits for data by design."
     omitted_text = f"{overview.others:,} frames of unknown versions are not listed" if overview.others else ""
-    rows = [_row(row, live=session.source.live) for row in overview.rows(session.now)]
+    rows = [_row(row, live=session.source.live) for row in overview.rows(session.live_now)]
     return OverviewTable("APIs", about, _COLUMNS, rows, "-requests", omitted_text)
 
 
 def _describe_errors(item: ApiUsage) -> str:
-    """Return the errors of an API with their counts; marked are routine ones, and those after which clients retry."""
+    """Return the errors of an API with their counts; those that are routine, or pass with retries, are marked."""
     return ", ".join(f"{name} {count:,}x{_remark(item.api, name)}" for name, count in item.errors)
 
 
-def _remark(api: str | None, error: str) -> str:
-    if is_routine(api, error):
-        return " (routine)"
-    return " (retriable)" if error in _retriable_errors() else ""
-
-
-@cache
-def _retriable_errors() -> frozenset[str]:
-    return frozenset(error.name for error in schemas.errors() if error.retriable)
+def _remark(api: str | None, name: str) -> str:
+    nature = judgement(api or "", Error[name].value).nature if name in Error.__members__ else Nature.FINAL
+    return "" if nature is Nature.FINAL else f" ({nature})"
 
 
 def _row(item: ApiUsage, *, live: bool) -> OverviewRow:
     values = [
         item.api or "?",
         item.requests,
-        item.rate if live else item.mean_rate,
+        item.rate,
         spark(item.minute if live else item.all_time),
         item.p50_us,
         item.p95_us,

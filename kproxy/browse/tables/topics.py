@@ -72,5 +72,4 @@ def _row(session: BrowseSession, item: TopicSummary) -> OverviewRow:
 
 def _traffic_values(traffic: Traffic, *, live: bool) -> list[object]:
     over_time = spark(traffic.minute if live else traffic.all_time)
-    rate = traffic.records_rate if live else traffic.mean_records_rate
-    return [traffic.records, rate, over_time, traffic.bytes]
+    return [traffic.records, traffic.records_rate, over_time, traffic.bytes]

@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 
 from dissectors import schemas
 from dissectors.trackers.answered_apis import DISCOVERY_APIS
-from kproxy.counting.routine_errors import ROUTINE_ERRORS
 from kproxy.spark.derived.connections import connections
 from kproxy.spark.derived.exchanges import exchanges
+from kproxy.spark.routine_errors import ROUTINE_ERRORS
 from kproxy.spark.sentences import host
 
 #: A request with the same API, size and topics within this time (us) after another was lost is a retry: clients

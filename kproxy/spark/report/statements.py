@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from dissectors.schemas.removed_versions import newest_release
-from kproxy.counting.routine_errors import is_routine
 from kproxy.filters.lexer import quoted as _quoted
 from kproxy.spark.report.causes import anomaly_causes
+from kproxy.spark.routine_errors import is_routine
 from kproxy.trace.formatting import duration
 
 Row = dict[str, Any]

@@ -55,7 +55,7 @@ class ApiView(OverviewView[ApiUsage]):
     )
     orders: ClassVar = (
         ("a", "asked", lambda row: row.requests),
-        ("r", "rate", lambda row: (row.rate, row.mean_rate)),
+        ("r", "rate", lambda row: row.rate),
         ("5", "p50", lambda row: row.p50_us or -1),
         ("9", "p99", lambda row: row.p99_us or -1),
         ("m", "max", lambda row: row.max_us or -1),
@@ -74,7 +74,7 @@ class ApiView(OverviewView[ApiUsage]):
 
     def items(self) -> list[ApiUsage]:
         """See `OverviewView`."""
-        return self._apis.rows(self.session.now)
+        return self._apis.rows(self.session.live_now)
 
     def omitted_items(self) -> tuple[int, str]:
         """See `OverviewView`."""
@@ -87,11 +87,10 @@ class ApiView(OverviewView[ApiUsage]):
     def cells(self, item: ApiUsage) -> Sequence[Cell]:
         """See `OverviewView`."""
         live = self.session.source.live
-        rate = item.rate if live else item.mean_rate
         return [
             [(safe(item.api or "?"), "name")],
             count_cell(item.requests),
-            [(f"{rate:.1f}" if rate else "", "")],
+            [(f"{item.rate:.1f}" if item.rate else "", "")],
             [(sparkline(downsample(item.minute if live else item.all_time, _BARS), _BARS), "bar")],
             latency_cell(item.p50_us),
             latency_cell(item.p95_us),

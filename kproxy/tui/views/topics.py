@@ -89,12 +89,10 @@ class TopicView(OverviewView[TopicSummary]):
         ]
 
     def _traffic_cells(self, traffic: Traffic) -> list[Cell]:
-        live = self.session.source.live
-        series = traffic.minute if live else traffic.all_time
-        rate = traffic.records_rate if live else traffic.mean_records_rate
+        series = traffic.minute if self.session.source.live else traffic.all_time
         return [
             count_cell(traffic.records),
-            [(f"{rate:,.0f}" if rate else "", "")],
+            [(f"{traffic.records_rate:,.0f}" if traffic.records_rate else "", "")],
             [(sparkline(downsample(series, _BARS), _BARS), "bar")],
             [(size(traffic.bytes) if traffic.bytes else "", "")],
         ]

@@ -50,7 +50,7 @@ def test_rates_are_means_in_a_file_and_current_in_live_traffic() -> None:
     assert rates == [pytest.approx(41 / 60, rel=0.02), pytest.approx(82 / 40, rel=0.02), 0, 0]
 
 
-def test_errors_of_apis_are_marked_as_routine_or_retriable() -> None:
+def test_errors_of_apis_are_marked_as_routine_or_transient() -> None:
     names = ("REBALANCE_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "FENCED_INSTANCE_ID")
     lines: list[Line] = []
     for number, name in enumerate(names):
@@ -60,7 +60,7 @@ def test_errors_of_apis_are_marked_as_routine_or_retriable() -> None:
     [row] = TABLES["apis"](session, session.view).rows
     texts = row.values[-1].split(", ")
     assert sorted(texts) == [
-        "COORDINATOR_NOT_AVAILABLE 1x (retriable)", "FENCED_INSTANCE_ID 1x", "REBALANCE_IN_PROGRESS 1x (routine)",
+        "COORDINATOR_NOT_AVAILABLE 1x (transient)", "FENCED_INSTANCE_ID 1x", "REBALANCE_IN_PROGRESS 1x (routine)",
     ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dissectors.schemas.codes import Error
 from kproxy.browse.rows.columns import problems
 from kproxy.browse.rows.exchange import Exchange
 from kproxy.browse.rows.index import RowState
@@ -22,6 +23,6 @@ from tests.kproxy.browse.sessions import request, response
 )
 def test_only_errors_that_are_not_routine_are_highlighted(api: str, names: list[str], style: str) -> None:
     request_line = request(1, api=api)
-    errors = [ErrorEntry("", 1, name) for name in names]
+    errors = [ErrorEntry("", Error[name].value, name) for name in names]
     exchange = Exchange(0, RowState.ANSWERED, request_line, response(request_line, errors=errors))
     assert problems(exchange, "") == [(", ".join(names), style)]

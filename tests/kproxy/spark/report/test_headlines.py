@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from kproxy.counting.routine_errors import is_routine
 from kproxy.filters import parse
 from kproxy.spark.report.headlines import Headline, headlines
 from kproxy.spark.report.statements import Stage
 from kproxy.spark.report.tables import JobTable
+from kproxy.spark.routine_errors import is_routine
 from tests.kproxy.spark.report.pages import BEGIN_US, figures, listed
 
 DAY_US = 86_400_000_000
