@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from dissectors.messages.value_annotations.times import LAST_MS, utc
+from dissectors.refusals import judgement
 from kproxy.browse.fields.detail import FrameDetail
 from kproxy.browse.fields.field import MORE, FieldView
 from kproxy.browse.fields.frames import topic_names
@@ -15,15 +16,16 @@ from kproxy.browse.fields.records import Record, RecordPart, record_fields, reco
 from kproxy.html.matching_records import RecordTest
 from kproxy.outputs.findings import notes
 from kproxy.trace.formatting import safe
-from kproxy.trace.lines import FindingEntry, RequestLine, ResponseLine
+from kproxy.trace.lines import ErrorEntry, FindingEntry, RequestLine, ResponseLine
 
-#: Limits per side: fields, elements of an array, bytes, records of a field, records, characters of a value.
+#: Limits per side: fields, elements of an array, bytes, records of a field, records, characters of a value, errors.
 MAX_FIELDS = 1_500
 MAX_ELEMENTS = 100
 MAX_BYTES = 32 << 10
 MAX_RECORDS = 50
 MAX_TOTAL_RECORDS = 200
 MAX_TEXT = 2_000
+MAX_ERRORS = 5
 #: Maximum number of records of a field that are tested to find those to show.
 _MAX_TESTED_RECORDS = 5_000
 
@@ -39,6 +41,7 @@ _MAX_LEAVES = 4
 def side_json(side: FrameDetail, response: ResponseLine | None = None) -> dict[str, Any]:
     """Return everything that a page shows of a side; `response` is the response to a request.
 
+    ``errors`` are ``[name, field, nature, meaning, change]``, those of a response with `dissectors.refusals`.
     ``fields`` are ``[depth, name, kind, text, meaning, start, end]``, parents before their children; ``marks`` are the
     numbers of the findings' fields, null if there is none; ``records`` are ``{"path", "topic", "partition", "rows",
     "more", "problems"}``, topic and partition null if unknown, with rows of ``[offset, time, key, value, headers,
@@ -57,8 +60,23 @@ def side_json(side: FrameDetail, response: ResponseLine | None = None) -> dict[s
     result["marks"] = [
         _last_number(side.find(finding.path), numbers) if finding.path else None for finding in side.findings
     ]
+    result["errors"] = _errors(side, numbers)
     result["records"] = side_records(side, numbers, response=response)
     return {name: value for name, value in result.items() if value is not None}
+
+
+def _errors(side: FrameDetail, numbers: dict[int, int]) -> list[list[Any]] | None:
+    if not isinstance(side.line, ResponseLine):
+        return None
+    first_entries: dict[int, ErrorEntry] = {}
+    for entry in side.line.errors:
+        first_entries.setdefault(entry.code, entry)
+    errors: list[list[Any]] = []
+    for code, entry in islice(first_entries.items(), MAX_ERRORS):
+        error = judgement(side.line.api or "", code)
+        field = _last_number(side.find(entry.path), numbers)
+        errors.append([safe(entry.name), field, error.nature, error.meaning, error.change])
+    return errors or None
 
 
 def side_records(

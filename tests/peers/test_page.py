@@ -179,6 +179,39 @@ def test_click_opens_an_exchange_and_marks_its_finding(tab: Tab, tmp_path: Path)
     assert {int(offset) for offset in tab.run(blamed_bytes)} == {8, 9, 10, 11}
 
 
+def test_frame_with_another_layout_says_how_it_was_decoded(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _BUG)
+    tab.point("document.querySelector('.cause a.primary')", click=True)
+    tab.until("document.querySelector('.side')")
+    assert "throttle_time_ms" in tab.run("document.querySelector('.side h3 .warning').title")
+    assert tab.run("document.querySelector('.side h3 .warning').textContent") == "decoded as actually written"
+
+
+def test_error_of_a_response_is_explained_and_its_field_is_marked(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
+    show_frames(tab)
+    type_filter(tab, "error=MEMBER_ID_REQUIRED")
+    tab.until("document.querySelectorAll('#rows .row').length === 4")
+    tab.point("document.querySelector('#rows .row')", click=True)
+    tab.until("document.querySelector('.refusal')")
+    text = tab.run("document.querySelector('.refusal').textContent")
+    assert text.startswith("MEMBER_ID_REQUIRED (routine): a new member gets its id (KIP-394).")
+    tab.until("document.querySelector('.node.marked')")
+    assert tab.run("document.querySelector('.node.marked .name').textContent") == "error_code"
+    assert len(set(tab.run(_MARKED))) == 2
+
+
+def test_row_stays_selected_when_its_client_is_chosen(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA, width=375)
+    show_frames(tab, row=200)
+    tab.point("document.querySelectorAll('.head .grow a')[2]", click=True)
+    tab.until("document.querySelector('#detail').hidden && document.querySelector('#rows .row.chosen')")
+    assert tab.run("document.querySelector('#rows .row.chosen').id") == "row-200"
+    chosen = "document.querySelector('#rows .row.chosen').getBoundingClientRect()"
+    list_box = "document.getElementById('list').getBoundingClientRect()"
+    assert tab.run(f"{chosen}.top >= {list_box}.top && {chosen}.bottom <= {list_box}.bottom")
+
+
 def test_hovering_marks_fields_and_bytes(tab: Tab, tmp_path: Path) -> None:
     show_page(tab, tmp_path, _BUG)
     show_frames(tab, 3)
@@ -593,7 +626,9 @@ def test_axis_labels_are_not_cut(tab: Tab, tmp_path: Path, width: int) -> None:
     tab.until("[...document.querySelectorAll('h2')].some((each) => each.textContent.startsWith('Fetched by topic'))")
     sections = "[...document.querySelectorAll('h2')].filter((each) => /^Throughput|by topic/.test(each.textContent))"
     assert tab.run(f"{texts}.filter((text) => text.textContent.endsWith('/s')).length === {sections}.length")
-    assert "Highest: " in tab.run("document.querySelector('.charts').textContent")
+    charts = tab.run("document.querySelector('.charts').textContent")
+    assert "Highest of requests that may wait for data or members: " in charts
+    assert "Highest: Fetch" not in charts
 
 
 def test_ladder_leads_to_the_longest_wait(tab: Tab, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def _unread_and_errors(session: BrowseSession, item: TopicSummary, max_items: in
 
 
 def _describe_reader(reader: ReaderLag) -> str:
-    """Describe a reader, e.g. ``group billing 12 (most 40), 3.2 s behind by CreateTime``."""
+    """Describe a reader, e.g. ``group billing 12 (most 40), its last records read 3.2 s after CreateTime``."""
     return f"{_reader_name(reader)} {describe_lag(reader)}"
 
 
@@ -108,13 +108,16 @@ def _reader_name(reader: ReaderLag) -> str:
 
 
 def describe_lag(reader: ReaderLag) -> str:
-    """Describe the lag of a reader, e.g. ``12 (most 40), 3.2 s behind by CreateTime``."""
+    """Describe the lag of a reader, e.g. ``12 (most 40), its last records read 3.2 s after CreateTime``."""
     text = f"{reader.lag:,} (most {reader.lag_max:,})"
     if reader.stored_since:
         text += f", {reader.stored_since:,} of them written since it last got records"
+    times = []
     if reader.age_ms is not None:
-        text += f", {age_text(reader.age_ms)} behind by {'LogAppendTime' if reader.append_time else 'CreateTime'}"
-    return text + (f", delivery {_describe_delivery(reader)}" if reader.delivery_us is not None else "")
+        times.append(f"{age_text(reader.age_ms)} after {'LogAppendTime' if reader.append_time else 'CreateTime'}")
+    if reader.delivery_us is not None:
+        times.append(f"{_describe_delivery(reader)} after Produce")
+    return text + (f", its last records read {', '.join(times)}" if times else "")
 
 
 def age_text(ms: int) -> str:

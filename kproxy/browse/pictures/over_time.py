@@ -9,6 +9,7 @@ from math import ceil
 from typing import Any, Final
 
 from dissectors.messages.message import api_name
+from dissectors.trackers.allowed_waits import LONG_POLLS
 from kproxy.browse.rows.index import RowIndex, RowState
 from kproxy.browse.rows.visible_rows import VisibleRows
 from kproxy.browse.session import BrowseSession
@@ -22,6 +23,8 @@ BOUNDS: Final = tuple(ceil(2 ** (level / 2)) for level in range(76))
 _MAX_NAMES: Final = 6
 #: Rows counted between two yields, in a few milliseconds.
 _STEP: Final = 4_096
+#: Sorts after every latency, which are negated.
+_NO_LATENCY: Final = (1, 0, 0)
 
 
 def over_time(
@@ -42,7 +45,8 @@ def over_time(
         ``from`` (us since the epoch), ``width`` of a part (us), ``parts``; ``apis`` with their row counts;
         ``bounds`` (us) of the latency levels; ``heat``: ``[part, level, count]``; per part ``percentiles`` (p50, p99,
         highest, in us; null if there are none), ``errors``, ``unanswered``; ``highest``: the time of the response,
-        latency and API of the highest latency, null if there is none; ``series`` by client and broker: ``names``,
+        latency and API of the highest latency, then those of the APIs that may wait by design (`LONG_POLLS`), null if
+        there is none; ``series`` by client and broker: ``names``,
         ``values`` (bytes) of each, and how many ``others`` there are; ``busy`` while rows are still read or filtered.
     """
     index, visible = session.index, view.visible
@@ -72,8 +76,9 @@ def over_time(
     errors, unanswered = [0] * part_count, [0] * part_count
     latencies: list[list[int]] = [[] for _ in range(part_count)]
     heat: Counter[tuple[int, int]] = Counter()
-    highest: tuple[int, int, int] | None = None  # negative latency, completion, API key
+    highest: dict[bool, tuple[int, int, int]] = {}  # negative latency, completion, API key; by whether the API may wait
     keys = {key for key in apis if not api or _api_label(key) == api}
+    long_polls = {key for key in apis if _api_label(key) in LONG_POLLS}
     for number, row in enumerate(rows):
         if not number % _STEP:
             yield
@@ -93,8 +98,9 @@ def over_time(
         latency = index.latency[entry]
         if latency >= 0 and index.api[entry] in keys:
             latencies[part].append(latency)
-            if highest is None or -latency <= highest[0]:
-                highest = min(highest or (1, 0, 0), (-latency, us, index.api[entry]), key=_by_name)
+            may_wait = index.api[entry] in long_polls
+            if (known := highest.get(may_wait)) is None or latency >= -known[0]:
+                highest[may_wait] = min(known or _NO_LATENCY, (-latency, us, index.api[entry]), key=_by_name)
             heat[part, max(0, bisect_right(BOUNDS, latency) - 1)] += 1
     percentiles: list[list[int] | None] = []
     for part_latencies in latencies:
@@ -108,7 +114,7 @@ def over_time(
         "bounds": BOUNDS,
         "heat": [[part, level, count] for (part, level), count in sorted(heat.items())],
         "percentiles": percentiles,
-        "highest": None if highest is None else [highest[1], -highest[0], _api_label(highest[2])],
+        "highest": [_highest_json(highest.get(may_wait)) for may_wait in (False, True)],
         "errors": errors,
         "unanswered": unanswered,
         "series": {
@@ -133,6 +139,10 @@ def completed_at(index: RowIndex, entry: int) -> int:
 
 def _api_label(api_key: int) -> str:
     return api_name(api_key) if api_key >= 0 else "?"
+
+
+def _highest_json(highest: tuple[int, int, int] | None) -> list[Any] | None:
+    return None if highest is None else [highest[1], -highest[0], _api_label(highest[2])]
 
 
 def _by_name(candidate: tuple[int, int, int]) -> tuple[int, int, str]:

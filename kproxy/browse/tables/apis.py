@@ -53,8 +53,16 @@ def _describe_errors(item: ApiUsage) -> str:
 
 
 def _remark(api: str | None, name: str) -> str:
-    nature = judgement(api or "", Error[name].value).nature if name in Error.__members__ else Nature.FINAL
+    nature = _nature(api, name)
     return "" if nature is Nature.FINAL else f" ({nature})"
+
+
+def _are_errors_routine(item: ApiUsage) -> bool:
+    return bool(item.errors) and all(_nature(item.api, name) is Nature.ROUTINE for name, _ in item.errors)
+
+
+def _nature(api: str | None, name: str) -> Nature:
+    return judgement(api or "", Error[name].value).nature if name in Error.__members__ else Nature.FINAL
 
 
 def _row(item: ApiUsage, *, live: bool) -> OverviewRow:
@@ -82,7 +90,8 @@ def _row(item: ApiUsage, *, live: bool) -> OverviewRow:
             text += f"; {_describe_errors(version)}"
         facts.append((f"v{version.version}" if version.version is not None else "?", text))
     marks = [("slowest", item.slowest_row)] if item.slowest_row is not None else []
+    styles = dict.fromkeys(("errors", "which errors"), "dim") if _are_errors_routine(item) else {}
     return OverviewRow(
         item.api or "?", values, f"api={quoted(item.api)}" if item.api else None, item.last_row, facts,
-        [*marks, ("last", item.last_row)],
+        [*marks, ("last", item.last_row)], styles,
     )  # fmt: skip

@@ -110,7 +110,10 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
     if worst is not None:
         marks.insert(0, ("where it stalled", worst.row))
     topics_read = session.overviews.topics.topics_of_group(item.group)
-    group_facts += [(f"reads {topic}", f"lag {describe_lag(lag)}") for topic, lag in topics_read[:_MAX_SHOWN]]
+    for topic, reader in topics_read[:_MAX_SHOWN]:
+        last_fetch = f"last Fetch response {timestamp(reader.last_at)[11:23]} UTC" if reader.last_at else ""
+        group_facts.append((f"reads {topic}", "; ".join(filter(None, (f"lag {describe_lag(reader)}", last_fetch)))))
+        marks.append((f"last Fetch of {topic}", reader.last_row))
     if view is not None:
         boundaries = view.boundaries[-_MAX_SHOWN:]
         group_facts += facts.facts(session, view)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
@@ -53,7 +53,7 @@ class OverviewRow:
     """A row: a stable key, a value for each column (None if unknown), how to show its frames, and further facts.
 
     `filter` selects its frames; without one, `row` is a row of the index to jump to. `facts` are pairs of a label and a
-    text; `marks` are rows of the index with a label, such as "slowest".
+    text; `marks` are rows of the index with a label, such as "slowest". `styles` replace those of columns, by title.
     """
 
     key: str
@@ -62,6 +62,7 @@ class OverviewRow:
     row: int | None = None
     facts: Sequence[tuple[str, str]] = ()
     marks: Sequence[tuple[str, int]] = ()
+    styles: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ def table_json(table: OverviewTable, numbers_by_row: dict[int, int] | None = Non
                 ],
                 "filter": row.filter,
                 "row": number(row.row),
+                "styles": row.styles,
                 "facts": [[safe(label), safe(text)] for label, text in row.facts if text],
                 "marks": [
                     [label, mark_number]

@@ -25,11 +25,12 @@ export const drawSide = (line, findings, side, missingReason, findingsBox, panes
     tabBar.append(tabButton);
   };
   let pane = null;
-  if (side && side.departure) {
+  if (side && side.deviation) {
     heading.append(el("span", "warning", "decoded as actually written"));
-    heading.lastChild.title = side.departure;
+    heading.lastChild.title = side.deviation;
   }
   if (side && side.error) section.append(el("p", "said warning", `not decoded to the end: ${side.error}`));
+  if (side && side.errors) section.append(...side.errors.map((error) => drawError(error, (field) => { tabs[0][0].click(); pane.selectField(field); })));
   const missingText = side ? side.missing : line.size === undefined ? null : missingReason;
   if (missingText) section.append(el("p", "said dim", missingText));
   if (side) {
@@ -60,6 +61,11 @@ const scrollBox = (className, ...children) => {
   box.tabIndex = 0;
   return box;
 };
+
+/** What an error of a response means; a click highlights its field. */
+const drawError = ([name, field, nature, meaning, change], onSelect) => setAttributes(
+  button(`said refusal ${nature}`, [el("b", "", name), nature === "final" ? "" : ` (${nature})`, `: ${meaning}. `, el("span", "dim", `${change}.`)], () => { if (field !== null) onSelect(field); }),
+  { title: "show the field" });
 
 const drawFinding = (finding, onSelect) => {
   const list = el("dl", "", ...finding.notes.map(([name, text]) => el("div", "", el("dt", "", name), el("dd", "", text))));

@@ -129,6 +129,8 @@ export class FramesView {
       }
       if (queryKey !== this.queryKey && this.queryKey !== "") return;
       this.query = query;
+      this.position = this.selected < 0 ? -1 : await query.position(this.selected);
+      if (queryKey !== this.queryKey && this.queryKey !== "") return;
       this.query.onLoad = () => { if (this.scroller.inner.querySelector(".loading")) this.scroller.redraw(); };
       this.layout();
       this.fill();
@@ -242,7 +244,7 @@ export class FramesView {
       : announce("the browser allows copying only on localhost or over https");
     const titledButton = (className, title, children, onClick) => setAttributes(button(className, children, onClick), { title, "aria-label": title });
     return el("div", "head", el("h2", "", `${`${row[API] || row[KIND]} ${row[VERSION]}`.trim()} on ${shortName(row[CONNECTION])}`), facts,
-      menu("copy or save ▾", "Copy or save this exchange", () => [["link", () => copy(location.href, isLive ? `link. ${ONLY_HERE}` : "link"), isLive ? ONLY_HERE : undefined], ...copyTexts(exchange).map(([name, text]) => [name, () => copy(text, name)]),
+      menu("copy or save ▾", "Copy or save this exchange", () => [[isLive ? "link for this browser" : "link", () => copy(location.href, isLive ? `link. ${ONLY_HERE}` : "link"), isLive ? ONLY_HERE : undefined], ...copyTexts(exchange).map(([name, text]) => [name, () => copy(text, name)]),
         ["download as JSON", () => saveFile(`frame-${row[NUMBER]}.json`, toJson(exchange), "application/json")], ...this.captureItems(row[NUMBER])]),
       titledButton("previous", "previous (k)", "‹", () => this.move(-1)), titledButton("next", "next (j)", "›", () => this.move(1)), button("close", "close", close));
   }

@@ -2,7 +2,7 @@
 import { CLIENT, CONNECTION, KIND, LATENCY, NUMBER, ONE_WAY, SERVER, STATE, TIME, UNANSWERED, WAITING, shortName } from "./rows.js";
 
 /** APIs whose response may wait for records, members or a leader: a long wait is not a fault. */
-const LONG_POLLS = ["Fetch", "ShareFetch", "JoinGroup", "SyncGroup", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat", "ShareGroupHeartbeat"];
+const LONG_POLLS = ["Fetch", "ShareFetch", "JoinGroup", "SyncGroup"];
 /** A pause of this many us, and this many times the usual step, is shown. */
 const MIN_PAUSE = 100_000, PAUSE_FACTOR = 8;
 

@@ -1,4 +1,5 @@
 /* Latency, errors and throughput over time, as kproxy.browse.pictures.over_time counts them. */
+import { isLongPoll } from "./ladder_events.js";
 import { API, CLIENT, ERROR, KIND, LATENCY, SERVER, SIZE, STATE, TIME, UNANSWERED, WAITING } from "./rows.js";
 
 const LEVELS = 76, MAX_NAMES = 6;
@@ -42,7 +43,8 @@ export const overTime = (rows, api, parts) => {
     }
   }
   const answered = frames.filter((row) => isAnswered(row) && (!api || row[API] === api)).map((row) => [endTime(row), row[LATENCY], row[API]]);
-  const highest = answered.reduce((a, b) => !a || b[1] > a[1] || (b[1] === a[1] && (b[0] < a[0] || (b[0] === a[0] && b[2] < a[2]))) ? b : a, null);
+  const highestOf = (rows) => rows.reduce((a, b) => !a || b[1] > a[1] || (b[1] === a[1] && (b[0] < a[0] || (b[0] === a[0] && b[2] < a[2]))) ? b : a, null);
+  const highest = [false, true].map((mayWait) => highestOf(answered.filter(([, , name]) => isLongPoll(name) === mayWait)));
   const percentile = (sorted, fraction) => sorted[Math.ceil(fraction * sorted.length) - 1];
   const percentiles = latencies.map((values) => { values.sort((a, b) => a - b); return values.length ? [percentile(values, 0.5), percentile(values, 0.99), values.at(-1)] : null; });
   return { from, width, parts, apis: rankByCount(apis), bounds: BOUNDS, heat: [...heat].sort(([a], [b]) => a - b).map(([key, count]) => [Math.floor(key / LEVELS), key % LEVELS, count]), percentiles, highest, errors, unanswered, series };

@@ -60,7 +60,7 @@ export class OverTimeView {
     this.apiSelect.replaceChildren(...["", ...apiNames].map((name) => { const option = el("option", "", name || "all APIs"); option.value = name; option.selected = name === (key || ""); return option; }));
     const terms = (low, high) => low === undefined ? [key ? `api=${quote(key)}` : null] : [key ? `api=${quote(key)}` : null, low > 0 ? `latency>=${data.bounds[low]}us` : "latency>=0us", `latency<${data.bounds[Math.min(high, data.bounds.length - 1)]}us`];
     const sections = [el("h2", "", "Latency of ", this.apiSelect, el("span", "dim", " stronger colour: more responses; lines: median and, dashed, p99"))];
-    if (data.heat.length) sections.push(heatMap(data, pixels, key || "", (from, to, low, high) => this.frames(from, to, ...terms(low, high)), (href) => { location.hash = href; }), this.highestLatency());
+    if (data.heat.length) sections.push(heatMap(data, pixels, key || "", (from, to, low, high) => this.frames(from, to, ...terms(low, high)), (href) => { location.hash = href; }), ...this.highestLatencies());
     else sections.push(el("p", "none", "No response with a known latency."));
     const allApis = key ? " of all APIs" : "";
     const rows = [["Errors", errors, "errors", "error"], ["No response", unanswered, "unanswered", "kind=request"]].filter(([, values]) => values.some(Boolean));
@@ -94,15 +94,19 @@ export class OverTimeView {
       names.forEach(([field, name], index) => sections.push(...chart("throughput", name, values, index, [`${field}=${quote(name)}`, apiTerm, "bytes>0"], { max, measure, extraTerms: () => [], format: (bytes) => `${formatSize(Math.round(bytes * 1e6 / width))}/s` })));
     }
     const lagging = lag.names.map((name, index) => [name, lag.values[index]]).filter(([, values]) => values.some(Boolean)), values = lagging.map(([, partitionValues]) => partitionValues), max = Math.max(1, ...values.flat());
-    sections.push(el("h2", "", "Lag by partition", lagging.length ? others(lag.names, lag.others) : null, el("span", "dim", lagging.length ? " records that a Fetch response leaves to read, the highest" : lag.names.length ? " none in Fetch responses; what was written since is in the lag of topics and groups" : " no Fetch response shows it")));
+    sections.push(el("h2", "", "Lag by partition", lagging.length ? others(lag.names, lag.others) : null, el("span", "dim", lagging.length ? " records that a Fetch response leaves to read, the highest" : lag.names.length ? " No Fetch response left records unread. Topics and Groups count the records written since, too." : " no Fetch response shows it")));
     lagging.forEach(([[field, name, partition]], index) => sections.push(...chart("lag", partition < 0 ? `${name}, sum of several partitions` : `${name} [${partition}]`, values, index, [`${field}=${quote(name)}`, partition < 0 ? null : `partition=${partition}`],
       { max, measure: "Lag", extraTerms: (records) => [`lag>=${records}`], format: (records) => pluralize(records, "record"), formatMax: (records) => records < 1e6 ? records.toLocaleString("en") : records.toExponential(1) })));
     return sections;
   }
-  /** The highest latency as text, which screen readers can read. */
-  highestLatency() {
-    const { highest: [end, us, api], from, width } = this.data, part = Math.floor((end - from) / width), href = this.frames(part, part + 1, `api=${quote(api)}`, `latency>=${us}us`);
-    return el("p", "dim", "Highest: ", anchor("", href, `${api}, ${formatDuration(us)}`), `, answered at ${instant(end).slice(11, 23)} UTC.`);
+  /** The highest latencies as text, which screen readers can read: that of APIs that respond at once, and of those that may wait. */
+  highestLatencies() {
+    const { highest, from, width } = this.data;
+    return highest.map((response, index) => {
+      if (!response) return null;
+      const [end, us, api] = response, part = Math.floor((end - from) / width), href = this.frames(part, part + 1, `api=${quote(api)}`, `latency>=${us}us`);
+      return el("p", "dim", index ? "Highest of requests that may wait for data or members: " : "Highest: ", anchor("", href, `${api}, ${formatDuration(us)}`), `, answered at ${instant(end).slice(11, 23)} UTC.`);
+    });
   }
   downloads() {
     const { data } = this, { names, values } = data.series.client;

@@ -15,6 +15,8 @@ export class Pane {
     this.size = this.fields.reduce((max, field) => Math.max(max, field[6] || 0), 0);
     this.folded = new Set();
     this.severities = new Map(side.marks.map((field, index) => [field, findings[index].severity]).reverse());
+    this.errors = (side.errors || []).filter(([, field]) => field !== null);
+    for (const [, field, nature] of this.errors) if (!this.severities.has(field)) this.severities.set(field, nature === "routine" ? "info" : "error");
     this.tree = el("div", "tree");
     this.tree.tabIndex = 0;
     this.tree.setAttribute("role", "tree");
@@ -35,7 +37,7 @@ export class Pane {
     this.bytesPerLine = 0;
     this.fold();
   }
-  /** Sets the layout when the pane is on the screen, and highlights the first finding. */
+  /** Sets the layout when the pane is on the screen, and highlights the first finding, or the first error. */
   start() {
     const boxWidth = this.box.clientWidth;
     const columns = boxWidth > 900 ? 16 : 8;
@@ -46,7 +48,9 @@ export class Pane {
     this.hex.style.width = `calc(${7 + columns * 4 + (columns > 8 ? 1 : 0)}ch + 38px)`;
     this.lines.set(Math.ceil(this.bytes.length / columns) + extraLines);
     this.box.style.setProperty("--lines", `${this.lines.count * HEX_ROW}px`);
-    if (isFirst && this.findings.length) this.selectFinding(0); else if (this.selected >= 0) this.selectField(this.selected);
+    if (isFirst && this.findings.length) this.selectFinding(0);
+    else if (isFirst && this.errors.length) this.highlight(this.errors[0][1], this.span(this.errors[0][1]));
+    else if (this.selected >= 0) this.selectField(this.selected);
   }
   fold() {
     this.visible = [];

@@ -91,7 +91,7 @@ export class TableView {
       if (!isFilled[index]) return null;
       const value = row.values[index], content = FORMATS[kind](value);
       const children = index === columns.findIndex(([, , columnStyle]) => columnStyle === "name" || columnStyle === "topic") ? anchor("", toHash({ ...state, key: row.key }), content) : content;
-      const cell = el("td", `${NUMBERS.includes(kind) ? "number " : ""}${value ? style : ""}`, children);
+      const cell = el("td", `${NUMBERS.includes(kind) ? "number " : ""}${value ? row.styles[title] ?? style : ""}`, children);
       cell.dataset.label = title; // a narrow screen shows it beside the value
       if (kind === "text" && value && value.length > 24) cell.title = value;
       return cell;
@@ -108,7 +108,8 @@ export class TableView {
     const errorsIndex = this.data.columns.findIndex(([title]) => title === "errors"), hasErrors = row.filter && errorsIndex >= 0 && row.values[errorsIndex];
     const errors = hasErrors ? anchor("", toHash({ view: "frames", filter: `${row.filter} and error!=0` }), "its errors") : null;
     const ladder = row.filter && HAS_LADDER.includes(this.name) ? anchor("", toHash({ view: "ladder", filter: row.filter }), "its ladder") : null;
-    const marks = row.marks.map(([label, number]) => el("li", "", anchor("", toHash({ view: "frames", row: number }), label)));
+    const ladderAt = (number) => ladder ? [" (", anchor("", toHash({ view: "ladder", filter: row.filter, row: number }), "ladder"), ")"] : null;
+    const marks = row.marks.map(([label, number]) => el("li", "", anchor("", toHash({ view: "frames", row: number }), label), ladderAt(number)));
     const values = this.data.columns.map(([title, kind], index) => [title, kind === "time" && row.values[index] ? formatFullTime(row.values[index]) : FORMATS[kind](row.values[index])])
       .filter(([title, content], index) => content && content.length !== 0 && row.values[index] !== 0 && !row.facts.some(([label]) => label === title));
     this.side.replaceChildren(el("div", "head", el("h2", "", row.key), button("close", "close", () => this.app.go({ key: undefined }))), el("p", "links", frames, "  ", records, "  ", errors, "  ", ladder),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dissectors.trackers.allowed_waits import LONG_POLLS
 from kproxy.browse.pictures.over_time import over_time
 from kproxy.browse.session import BrowseSession
 from kproxy.filters import parse
@@ -60,16 +61,23 @@ def test_filter_of_each_mark_selects_the_rows_that_it_counts(session: BrowseSess
     assert sum(data["errors"]) == 12
 
 
-def test_highest_latency_names_its_api(session: BrowseSession) -> None:
+def test_highest_latencies_separate_apis_that_may_wait(session: BrowseSession) -> None:
     for api in ("", "Fetch"):
         data = draw_over_time(session, api)
-        end, us, name = data["highest"]
-        part = (end - data["from"]) // data["width"]
-        assert us == max(each[2] for each in data["percentiles"] if each)
-        assert us == data["percentiles"][part][2]
-        assert count_selected(session, f"api={name} and latency={us}us and {part_filter(data, part)}") == 1
-    assert draw_over_time(session, "Fetch")["highest"][2] == "Fetch"
-    assert draw_over_time(session, "Vote")["highest"] is None
+        for end, us, name in filter(None, data["highest"]):
+            part = (end - data["from"]) // data["width"]
+            assert count_selected(session, f"api={name} and latency={us}us and {part_filter(data, part)}") == 1
+        at_once, waited = data["highest"]
+        highest_us = max(percentiles[2] for percentiles in data["percentiles"] if percentiles)
+        assert highest_us == max(at_once[1] if at_once else 0, waited[1])
+    assert at_once is None
+    assert waited[2] == "Fetch"
+    at_once, waited = draw_over_time(session)["highest"]
+    assert at_once[2] not in LONG_POLLS
+    assert not count_selected(
+        session, f"not ({' or '.join(f'api={api}' for api in LONG_POLLS)}) and latency>{at_once[1]}us"
+    )
+    assert draw_over_time(session, "Vote")["highest"] == [None, None]
 
 
 def test_totals_cover_all_rows(session: BrowseSession) -> None:
