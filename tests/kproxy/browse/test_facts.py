@@ -62,6 +62,10 @@ def test_errors_of_apis_are_marked_as_routine_or_transient() -> None:
     assert sorted(texts) == [
         "COORDINATOR_NOT_AVAILABLE 1x (transient)", "FENCED_INSTANCE_ID 1x", "REBALANCE_IN_PROGRESS 1x (routine)",
     ]  # fmt: skip
+    assert row.styles == {}
+    session = session_of(lines[:2])
+    [row] = TABLES["apis"](session, session.view).rows
+    assert row.styles == {"errors": "dim", "which errors": "dim"}
 
 
 def test_share_groups_show_the_records_held_by_members() -> None:
@@ -129,6 +133,10 @@ def test_readers_clients_and_partitions_of_a_topic_are_separate_facts_the_larges
     assert titles[start : start + 3] == ["lag", "most lag", "most lag in"]
     lags = {row.key: tuple(row.values[start : start + 3]) for row in table.rows}
     assert lags == {"g-1": (5, 5, "orders"), "g-2": (70, 70, "orders")}
+    [group] = [row for row in table.rows if row.key == "g-2"]
+    last_fetch = timestamp(session.overviews.topics.topics_of_group("g-2")[0][1].last_at)[11:23]
+    assert dict(group.facts)["reads orders"] == f"lag 70 (most 70); last Fetch response {last_fetch} UTC"
+    assert "last Fetch of orders" in dict(group.marks)
 
 
 def test_topics_show_partitions_that_nobody_reads() -> None:

@@ -23,6 +23,7 @@ from kproxy.browse.fields.detail import build_frame_detail
 from kproxy.browse.session import BrowseSession
 from kproxy.filters.fields import FIELDS, Kind
 from kproxy.html import contents
+from kproxy.html.sides import side_json
 from kproxy.trace.lines import Detail, ErrorEntry, FindingEntry, RequestLine, ResponseLine, TopicEntry
 from tests.kproxy.browse import sessions
 from tests.kproxy.browse.sides import request_line, response_line
@@ -126,6 +127,21 @@ def test_response_is_shown_with_its_fields_bytes_and_marks(bug: ParsedPage) -> N
     [[finding]] = [finding for finding in bug.unpacked("lines")[row]["findings"] if finding]
     assert finding["span"] == [8, 12]
     assert ["edit", "throttle_time_ms from version 3 is also written (over 99% sure)"] in finding["notes"]
+
+
+def test_errors_of_a_response_are_explained_once_each() -> None:
+    names = [
+        ("topics[0].error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION"),
+        ("topics[1].error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION"),
+    ]
+    body = {"topics": [{"error_code": 3}, {"error_code": 3}]}
+    line = response_line(None, 3, 9, body=body, errors=[ErrorEntry(*name) for name in names])
+    side = side_json(build_frame_detail(line))
+    [[name, field, nature, meaning, change]] = side["errors"]
+    assert (name, nature) == ("UNKNOWN_TOPIC_OR_PARTITION", "transient")
+    assert side["fields"][field][1:4] == ["error_code", "int16", "3"]
+    assert meaning == "the topic or partition does not exist on this broker"
+    assert change.startswith("create the topic")
 
 
 def exchange(topic: str, number: int = 1) -> list[RequestLine | ResponseLine]:
