@@ -140,7 +140,7 @@ def test_errors_of_a_response_are_explained_once_each() -> None:
     [[name, field, nature, meaning, change]] = side["errors"]
     assert (name, nature) == ("UNKNOWN_TOPIC_OR_PARTITION", "transient")
     assert side["fields"][field][1:4] == ["error_code", "int16", "3"]
-    assert meaning == "the topic or partition does not exist on this broker"
+    assert meaning == "the topic does not exist"
     assert change.startswith("create the topic")
 
 
