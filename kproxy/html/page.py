@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
@@ -94,6 +95,20 @@ class HtmlOutput(Output):
         page_data["notes"] = [*self._notes, *self.warnings]
         self._file.buffer.write(application_page(f"kproxy: {source.name}", page_data).encode())
         super().close()
+
+
+def page_of_lines(name: str, lines: Iterable[bytes]) -> bytes:
+    """Return a page with the lines of a trace, given with their newlines; `name` is that of their source."""
+    spool = Spool()
+    spool.append(b"".join(lines))
+    source = _CompleteLines(name, spool)
+    session = BrowseSession(source)
+    try:
+        while session.work(0.5):
+            pass
+        return application_page(f"kproxy: {name}", contents(session, [safe(name)])).encode()
+    finally:
+        source.close()
 
 
 def _report_progress(done_count: int, total: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from kproxy.browse.rows.index import RowState
@@ -129,9 +129,9 @@ def records(session: BrowseSession, view: SessionView, start: int, max_records: 
     return {"exchanges": exchanges, "next": position if has_more else None}
 
 
-def raw_lines(session: BrowseSession, view: SessionView) -> Iterator[bytes]:
-    """Yield the lines of a view as a trace, which kproxy can read again."""
-    for position in range(len(view.visible)):
-        for line in session.raw(view.visible[position]):
+def raw_lines(session: BrowseSession, rows: Iterable[int]) -> Iterator[bytes]:
+    """Yield the lines of rows as a trace, which kproxy can read again."""
+    for row in rows:
+        for line in session.raw(row):
             if line:
                 yield line + b"\n"

@@ -1,25 +1,23 @@
-"""The rows of a view as CSV."""
+"""Rows as CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from kproxy.browse.session import BrowseSession
-from kproxy.browse.session_view import SessionView
 from kproxy.html.frame_rows import row_json
 from kproxy.trace.timestamps import timestamp
 
 _TITLES: Final = ("time", "connection", "client", "API", "version", "what", "bytes", "latency_us", "error / finding")
 
 
-def csv_rows(session: BrowseSession, view: SessionView) -> Iterator[bytes]:
+def csv_rows(session: BrowseSession, rows: Iterable[int]) -> Iterator[bytes]:
     """Yield lines of CSV. A text that a spreadsheet would interpret as a formula gets a leading apostrophe."""
     yield _csv_line(_TITLES)
-    for position in range(len(view.visible)):
-        row = view.visible[position]
+    for row in rows:
         if (exchange := session.exchange(row)) is None:
             continue
         _, us, connection, client, api, version, subject, size, latency, _, problems, _, kind, *_ = row_json(

@@ -21,6 +21,7 @@ from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.filters import FilterError
 from kproxy.html.assemble import index_page
+from kproxy.html.page import page_of_lines
 from kproxy.trace.encoding import encode_json
 from kproxy.web import answers
 from kproxy.web.access import AccessControl, is_same_origin
@@ -30,7 +31,9 @@ from kproxy.web.views import RowQuery, Views
 
 _APP: Final = "kproxy.html.app"
 _TYPES: Final = {"js": "text/javascript", "css": "text/css"}
-_DOWNLOADS: Final = {"csv": "text/csv", "jsonl": "application/x-ndjson", "pcapng": "application/x-pcapng"}
+_DOWNLOADS: Final = {
+    "csv": "text/csv", "html": "text/html", "jsonl": "application/x-ndjson", "pcapng": "application/x-pcapng",
+}  # fmt: skip
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'"
@@ -57,6 +60,8 @@ _CHUNK: Final = 1 << 16
 _MAX_WINDOWS: Final = 64
 #: Default and maximum number of parts into which a picture divides the time.
 _DEFAULT_PARTS: Final = 96
+#: Making a page of so many rows takes a few seconds of CPU time.
+_MAX_PAGE_ROWS: Final = 5_000
 _MAX_PARTS: Final = 200
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -113,6 +118,7 @@ class WebServer:
             web.get("/api/rows.jsonl", partial(self._download_rows, lines=answers.raw_lines, name="kproxy-rows.jsonl")),
             web.get("/api/rows.csv", partial(self._download_rows, lines=csv_rows, name="kproxy-rows.csv")),
             web.get("/api/rows.pcapng", self._download_capture),
+            web.get("/api/rows.html", self._download_page),
             web.get("/api/position", self._get_position),
             web.get("/api/exchanges/{row:[0-9]{1,15}}", self._get_exchange),
             web.get("/api/causes", self._get_causes),
@@ -277,21 +283,35 @@ class WebServer:
         return view
 
     async def _download_rows(
-        self, request: web.Request, lines: Callable[[BrowseSession, SessionView], Iterator[bytes]], name: str
+        self, request: web.Request, lines: Callable[[BrowseSession, Iterable[int]], Iterator[bytes]], name: str
     ) -> web.StreamResponse:
-        return await _send_file(request, lines(self._session, await self._complete_view(request)), name)
+        return await _send_file(request, lines(self._session, await self._requested_rows(request)), name)
 
     async def _download_capture(self, request: web.Request) -> web.StreamResponse:
         """Send the rows of a view as a capture, or only the exchange of a row."""
-        if "row" in request.query:
-            rows: Iterable[int] = (_query_number(request, "row"),)
-        else:
-            visible = (await self._complete_view(request)).visible
-            rows = [visible[position] for position in range(len(visible))]
         try:
-            return await _send_file(request, pcapng(self._session, rows), "kproxy-rows.pcapng")
+            return await _send_file(
+                request, pcapng(self._session, await self._requested_rows(request)), "kproxy-rows.pcapng"
+            )
         except NoBytesError:
             raise web.HTTPNotFound(text=f"{NO_BYTES}\n") from None
+
+    async def _download_page(self, request: web.Request) -> web.StreamResponse:
+        """Send the rows of a view, or one exchange, as a page that needs no server."""
+        rows = await self._requested_rows(request)
+        if len(rows) > _MAX_PAGE_ROWS:
+            limit_text = f"{len(rows):,} rows are too many for a page: filter them to {_MAX_PAGE_ROWS:,} or fewer"
+            raise web.HTTPRequestEntityTooLarge(_MAX_PAGE_ROWS, len(rows), text=f"{limit_text}\n")
+        lines = list(answers.raw_lines(self._session, rows))
+        page = await asyncio.to_thread(page_of_lines, self._session.source.name, lines)
+        return await _send_file(request, iter((page,)), "kproxy-rows.html")
+
+    async def _requested_rows(self, request: web.Request) -> Sequence[int]:
+        """Return the rows of a view, or only the row that a request names."""
+        if "row" in request.query:
+            return (_query_number(request, "row"),)
+        visible = (await self._complete_view(request)).visible
+        return [visible[position] for position in range(len(visible))]
 
 
 async def _send_file(request: web.Request, chunks: Iterator[bytes], name: str) -> web.StreamResponse:

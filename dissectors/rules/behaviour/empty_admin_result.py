@@ -195,7 +195,8 @@ def _hint(api: str, version: int) -> str:
     if api == "OffsetFetch" and version < _GROUP_ERROR_SINCE:
         return (
             f"fix the broker: OffsetFetch v{version} has no field for an error of the group, so each partition "
-            "needs its own error_code"
+            "needs its own offset (-1 if none is committed) and error_code; a client repeats the request until it has "
+            "them"
         )
     return "fix the broker: it must answer for each of them, if only with an error code"
 

@@ -132,9 +132,8 @@ def server_paused(event: ResponseReceived, connection: ConnectionState) -> Itera
     apis = ", ".join(sorted({wait.api for wait in waits}))
     longest = max(wait.waited for wait in waits)
     yield Problem(
-        f"{len(waits)} requests on {connections} connections ({apis}) waited up to "
-        f"{duration(longest)} and were then answered within {duration(event.at - waits[0].at)}, as if the server had "
-        "stood still",
+        f"at least {len(waits)} requests on {connections} connections ({apis}) waited up to {duration(longest)} "
+        f"and were then answered within {duration(event.at - waits[0].at)}, as if the server had stood still",
         hint="look on the server at this time: garbage collection, disk, CPU steal, memory; then at the network to it",
         severity=None if longest >= _WARNING_FROM else Severity.INFO,
         once_per=(server, longest >= _WARNING_FROM),

@@ -8,6 +8,8 @@ from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.trace.formatting import duration, size
 
+#: A reader that leaves records waiting for this long (ns) before it fetches again is said to be slow.
+_IDLE_AFTER_NS = 1_000_000_000
 #: Records that have not been read for this long (ns) are shown as unread.
 _UNREAD_AFTER_NS = 60_000_000_000
 
@@ -118,6 +120,20 @@ def describe_lag(reader: ReaderLag) -> str:
     if reader.delivery_us is not None:
         times.append(f"{_describe_delivery(reader)} after Produce")
     return text + (f", its last records read {', '.join(times)}" if times else "")
+
+
+def describe_slowness(reader: ReaderLag, now: int) -> str:
+    """Return why a reader is behind, if it is: it leaves much time between a response and its next Fetch."""
+    since_last_ns = now - reader.last_at if reader.stored_since and reader.last_at else 0
+    idle_ns = max(reader.longest_idle_ns, since_last_ns)
+    if not reader.lag or idle_ns < _IDLE_AFTER_NS:
+        return ""
+    times = []
+    if reader.longest_idle_ns >= _IDLE_AFTER_NS:
+        times.append(f"it took up to {duration(reader.longest_idle_ns // 1000)} from records to its next Fetch")
+    if since_last_ns >= _IDLE_AFTER_NS:
+        times.append(f"it has not fetched for {duration(since_last_ns // 1000)}")
+    return f"the client is slow while records wait: {', and '.join(times)}"
 
 
 def age_text(ms: int) -> str:

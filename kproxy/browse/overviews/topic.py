@@ -116,7 +116,8 @@ class ReaderLag:
     """The lag of a group, or of a client without one, in records: the last value, the highest, and when it was seen.
 
     It is what the last Fetch responses left to read, for a group plus `stored_since`: the records that were stored
-    since, as far as seen.
+    since, as far as seen. `longest_idle_ns` is the longest time from a response with records to the next request while
+    records waited.
     `age_ms` is the age of the oldest record in its last response, by the broker's clock with `append_time`, else by the
     producer's; None once it has read everything. `delivery_us` and `delivery_max_us` are as in `TopicSummary`.
     """
@@ -126,6 +127,7 @@ class ReaderLag:
     lag: int
     lag_max: int
     stored_since: int
+    longest_idle_ns: int
     age_ms: int | None
     append_time: bool
     delivery_us: int | None

@@ -134,12 +134,16 @@ class ReaderState:
     """The lag of a reader by partition: as of its last Fetch response, plus the records that were stored since.
 
     `lags` has the former; that of several partitions in one frame is under the first. `read_at` (ns) is the last Fetch
-    response with a partition, `stored` the records that Produce requests sent after it have added.
+    response with a partition, `stored` the records that Produce requests sent after it have added. `got_records_at`
+    (ns) is its last response with records, `longest_idle` the longest time (ns) from such a response to its next Fetch
+    request while records waited.
     """
 
     lags: dict[int, int] = field(default_factory=dict)
     read_at: dict[int, int] = field(default_factory=dict)
     stored: dict[int, int] = field(default_factory=dict)
+    got_records_at: int = 0
+    longest_idle: int = 0
     lag: int = 0
     lag_max: int = 0
     age_ms: int | None = None
@@ -159,6 +163,12 @@ class ReaderState:
             lag = 0
         self.lag_max = max(self.lag_max, self.lag)
 
+    def get_records(self, requested_at: int, at: int) -> None:
+        """Record a Fetch response with records; call it before `read`."""
+        if self.got_records_at and self.lag > 0:
+            self.longest_idle = max(self.longest_idle, requested_at - self.got_records_at)
+        self.got_records_at = at
+
     def store(self, partition: int, records: int, requested_at: int) -> None:
         """Record that a broker has stored records, which an earlier Fetch response cannot have contained."""
         if self.read_at.get(partition, requested_at) < requested_at:
@@ -174,6 +184,7 @@ class ReaderState:
             lag=self.lag,
             lag_max=self.lag_max,
             stored_since=sum(self.stored.values()),
+            longest_idle_ns=self.longest_idle,
             age_ms=self.age_ms,
             append_time=self.append_time,
             delivery_us=_none_if_negative(self.deliveries.last_us),

@@ -110,6 +110,9 @@ class TopicsOverview:
             topic = self._touch_topic(entry, row, at)
             self._count(topic, 1, entry, client, row, at)
             group = line.group_id or self._groups.get(client)
+            if entry.bytes and entry.offsets:
+                requested_at = at - (line.latency_us or 0) * 1000
+                self._touch_reader(topic, group, client).get_records(requested_at, at)
             if entry.lag is not None:
                 self._record_lag(topic, entry, entry.lag, group, client, row, at)
             if entry.offsets or entry.ages_ms:
@@ -119,6 +122,8 @@ class TopicsOverview:
                 if (topic_of_session := self._topics.get(key)) is not None:
                     topic_of_session.sides[1].requests += 1
                     topic_of_session.sides[1].empty += 1
+                    reader = self._touch_reader(topic_of_session, line.group_id or self._groups.get(client), client)
+                    reader.last_at, reader.last_row = at, row
 
     def _record_stored_batches(self, line: ResponseLine, row: int, at: int) -> None:
         """Record the batches that a broker has stored; consumers may have read them already."""

@@ -49,9 +49,16 @@ def clients(session: BrowseSession, view: SessionView) -> OverviewTable:
     ]
     about = (
         "Clients by client id, software and host. In and out are the bytes of requests and of responses. Kafka 4 no"
-        " longer serves the oldest versions (KIP-896)."
+        f" longer serves the oldest versions (KIP-896): {_summarize_verdicts([row.values[-2] for row in rows])}."
     )
     return OverviewTable("Clients", about, _COLUMNS, rows, "-requests")
+
+
+def _summarize_verdicts(verdicts: Sequence[object]) -> str:
+    """Return how many clients it refuses, e.g. ``it refuses 2 of 15 clients``."""
+    refused, unknown = verdicts.count(Kafka4Verdict.REFUSED), verdicts.count(Kafka4Verdict.UNKNOWN)
+    text = f"it refuses {refused} of {len(verdicts)} clients" if refused else "it refuses none of these clients"
+    return f"{text}; of {unknown}, too little was seen" if unknown else text
 
 
 def _row(session: BrowseSession, item: Client, topics: Sequence[tuple[str, TopicClient]]) -> OverviewRow:

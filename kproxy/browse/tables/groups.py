@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dissectors.groups import Protocol, Stall
+from dissectors.groups.model import CauseKind, RebalanceCause
+from dissectors.refusals import Nature, judgement
+from dissectors.schemas.codes import Error
 from kproxy.browse.facts import groups as facts
 from kproxy.browse.facts.texts import names_and_counts
-from kproxy.browse.facts.topics import describe_lag
+from kproxy.browse.facts.topics import describe_lag, describe_slowness
 from kproxy.browse.overviews.topic import GroupLag
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
@@ -113,6 +116,7 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
     for topic, reader in topics_read[:_MAX_SHOWN]:
         last_fetch = f"last Fetch response {timestamp(reader.last_at)[11:23]} UTC" if reader.last_at else ""
         group_facts.append((f"reads {topic}", "; ".join(filter(None, (f"lag {describe_lag(reader)}", last_fetch)))))
+        group_facts.append(("why it is behind", describe_slowness(reader, session.now)))
         marks.append((f"last Fetch of {topic}", reader.last_row))
     if view is not None:
         boundaries = view.boundaries[-_MAX_SHOWN:]
@@ -125,7 +129,7 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
         group_facts += [(_stall_time(stall), f"{stall.text}. {stall.hint}") for stall in view.stalls[:_MAX_SHOWN]]
         unit = "generation" if item.protocol is Protocol.CLASSIC else "epoch"
         group_facts += [
-            (f"{unit} {boundary.generation}", f"{timestamp(boundary.at)[11:23]} UTC: {boundary.cause.text}")
+            (f"{unit} {boundary.generation}", f"{timestamp(boundary.at)[11:23]} UTC: {_describe_cause(boundary.cause)}")
             for boundary in reversed(boundaries)
             if boundary.cause is not None
         ]
@@ -136,7 +140,31 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
              f"{lane.member.commits:,} commits{', leader' if lane.member.leader else ''}")
             for lane in view.lanes[:_MAX_SHOWN]
         ]  # fmt: skip
-    return OverviewRow(item.group, values, f"group={quoted(item.group)}", item.row, group_facts, marks)
+    are_routine = item.errors and all(_is_routine(name) for name, _ in item.errors)
+    return OverviewRow(
+        item.group, values, f"group={quoted(item.group)}", item.row, group_facts, marks,
+        {"errors": "dim"} if are_routine else {}, _clients_filter(view),
+    )  # fmt: skip
+
+
+def _is_routine(error: str) -> bool:
+    return error in Error.__members__ and judgement("Heartbeat", Error[error].value).nature is Nature.ROUTINE
+
+
+def _describe_cause(cause: RebalanceCause) -> str:
+    if cause.kind is not CauseKind.REJOIN:
+        return cause.text
+    reason = "its topics or their partitions changed" if "(the leader)" in cause.text else "its subscription changed"
+    return f"{cause.text}, as when {reason}, or it gave up partitions"
+
+
+def _clients_filter(view: GroupView | None) -> str | None:
+    """Return the filter for what the members read: Fetch requests have no group."""
+    client_ids = (
+        () if view is None else dict.fromkeys(lane.member.client_id for lane in view.lanes if lane.member.client_id)
+    )
+    names = " or ".join(f"client_id={quoted(client_id)}" for client_id in list(client_ids)[:_MAX_SHOWN])
+    return f"({names}) and (api=Fetch or api=ShareFetch)" if names else None
 
 
 def _stall_time(stall: Stall) -> str:

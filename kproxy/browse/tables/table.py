@@ -54,6 +54,7 @@ class OverviewRow:
 
     `filter` selects its frames; without one, `row` is a row of the index to jump to. `facts` are pairs of a label and a
     text; `marks` are rows of the index with a label, such as "slowest". `styles` replace those of columns, by title.
+    `reads_filter` selects the Fetch requests of a group, which do not name it.
     """
 
     key: str
@@ -63,6 +64,7 @@ class OverviewRow:
     facts: Sequence[tuple[str, str]] = ()
     marks: Sequence[tuple[str, int]] = ()
     styles: Mapping[str, str] = field(default_factory=dict)
+    reads_filter: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ def table_json(table: OverviewTable, numbers_by_row: dict[int, int] | None = Non
                 "filter": row.filter,
                 "row": number(row.row),
                 "styles": row.styles,
+                "reads_filter": row.reads_filter,
                 "facts": [[safe(label), safe(text)] for label, text in row.facts if text],
                 "marks": [
                     [label, mark_number]

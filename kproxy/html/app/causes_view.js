@@ -1,5 +1,5 @@
 /* What is wrong: the ranked causes, each with its frames and what to change. */
-import { anchor, el, pluralize, setAttributes } from "./elements.js";
+import { anchor, button, el, pluralize, setAttributes } from "./elements.js";
 import { toHash } from "./router.js";
 
 const SIGNS = { error: "✕", warning: "!", info: "i" };
@@ -15,7 +15,7 @@ export class CausesView {
       .filter(([count]) => count).map(([count, level]) => level === "info" ? `${count} for information` : pluralize(count, level));
     this.app.setStatus(counts.join(", "), this);
     const roots = causes.filter(({ follows }) => !follows);
-    const nothing = el("p", "none", state.filter ? `Nothing wrong was found in what matches ${state.filter}.` : "Nothing wrong was found.");
+    const nothing = state.filter ? el("p", "none", `No finding in what matches ${state.filter}; `, button("clear", "clear the filter", () => this.app.go({ filter: undefined }))) : el("p", "none", "Nothing wrong was found.");
     const children = [el("h2", "", causes.length ? `What is wrong: ${counts.join(", ")}` : "What is wrong"), causes.length ? el("ol", "", ...causes.map((cause) => this.cause(cause, roots))) : nothing, state.filter ? null : this.refusals()];
     this.box.replaceChildren(...children.filter(Boolean));
   }

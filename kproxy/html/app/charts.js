@@ -3,14 +3,16 @@ import { setAttributes, shape } from "./elements.js";
 import { formatDuration, formatTime } from "./formats.js";
 
 const LEFT = 84, RIGHT = 46, TICKS = 20;
-const plotWidth = (width) => Math.max(120, width - LEFT - RIGHT);
+const NARROW = 620, NARROW_LEFT = 66, NARROW_RIGHT = 28;
+const leftOf = (pixels) => pixels < NARROW ? NARROW_LEFT : LEFT, rightOf = (pixels) => pixels < NARROW ? NARROW_RIGHT : RIGHT;
+const plotWidth = (pixels) => Math.max(120, pixels - leftOf(pixels) - rightOf(pixels));
 const link = (href, className, label, ...children) => shape("a", { href, class: className, tabindex: -1, "aria-label": label }, ...children);
 
 /** The time axis below a chart; relative times count from its start. */
 const timeAxis = ({ from, width, parts }, pixels, y) => {
   const count = Math.max(1, Math.min(6, Math.floor(plotWidth(pixels) / 130)));
   return Array.from({ length: count + 1 }, (_, index) => {
-    const x = LEFT + index / count * plotWidth(pixels), us = Math.round(from + index / count * width * parts);
+    const x = leftOf(pixels) + index / count * plotWidth(pixels), us = Math.round(from + index / count * width * parts);
     return shape("text", { class: "tick", x, y, "text-anchor": index === 0 ? "start" : index === count ? "end" : "middle" }, formatTime(us, from));
   });
 };
@@ -24,7 +26,7 @@ const timeAxis = ({ from, width, parts }, pixels, y) => {
 export const heatMap = (data, pixels, api, hrefOf, navigate) => {
   const { heat, bounds, percentiles, parts } = data, levels = heat.map(([, level]) => level), low = Math.max(0, Math.min(...levels) - 1), high = Math.max(...levels) + 2;
   const maxCount = Math.max(...heat.map(([, , count]) => count)), cellHeight = pixels < 620 ? 10 : 13, height = (high - low) * cellHeight, columnWidth = plotWidth(pixels) / parts;
-  const x = (part) => LEFT + part * columnWidth, y = (level) => height - (level - low) * cellHeight, latencyY = (us) => y(2 * Math.log2(Math.max(us, 1)));
+  const x = (part) => leftOf(pixels) + part * columnWidth, y = (level) => height - (level - low) * cellHeight, latencyY = (us) => y(2 * Math.log2(Math.max(us, 1)));
   const span = (level) => `${formatDuration(bounds[level])} to ${formatDuration(bounds[level + 1])}`;
   const marks = heat.map(([part, level, count]) => {
     const label = `${count.toLocaleString("en")} × ${api ? `${api}, ` : ""}${span(level)}, answered at ${formatTime(data.from + part * data.width, data.from)}`;
@@ -39,14 +41,14 @@ export const heatMap = (data, pixels, api, hrefOf, navigate) => {
   for (let us = 1; us < 1e12; us *= 10) {
     const tickY = latencyY(us);
     if (tickY < 4 || tickY > height) continue;
-    axis.push(shape("line", { class: "grid", x1: LEFT, x2: pixels - RIGHT, y1: tickY, y2: tickY }), shape("text", { class: "tick", x: LEFT - 6, y: tickY + 4, "text-anchor": "end" }, us < 1000 ? `${us} µs` : us < 1e6 ? `${us / 1e3} ms` : `${us / 1e6} s`));
+    axis.push(shape("line", { class: "grid", x1: leftOf(pixels), x2: pixels - rightOf(pixels), y1: tickY, y2: tickY }), shape("text", { class: "tick", x: leftOf(pixels) - 6, y: tickY + 4, "text-anchor": "end" }, us < 1000 ? `${us} µs` : us < 1e6 ? `${us / 1e3} ms` : `${us / 1e6} s`));
   }
   const brush = shape("rect", { class: "brush", visibility: "hidden" });
   const picture = shape("svg", { width: pixels, height: height + TICKS, viewBox: `0 0 ${pixels} ${height + TICKS}`, role: "group", "aria-label": "Latency over time", class: "heat" },
     axis, marks, shape("path", { class: "p99", d: percentileLine(1) }), shape("path", { class: "p50", d: percentileLine(0) }),
-    shape("text", { class: "tick", x: pixels - RIGHT + 4, y: labelYs[0] }, "p50"), shape("text", { class: "tick", x: pixels - RIGHT + 4, y: labelYs[1] }, "p99"), brush, timeAxis(data, pixels, height + 14));
+    shape("text", { class: "tick", x: pixels - rightOf(pixels) + 4, y: labelYs[0] }, "p50"), shape("text", { class: "tick", x: pixels - rightOf(pixels) + 4, y: labelYs[1] }, "p99"), brush, timeAxis(data, pixels, height + 14));
   selectByDragging(picture, brush, height, (left, right, top, bottom) => {
-    const part = (pixel) => (pixel - LEFT) / columnWidth, level = (pixel) => low + (height - pixel) / cellHeight;
+    const part = (pixel) => (pixel - leftOf(pixels)) / columnWidth, level = (pixel) => low + (height - pixel) / cellHeight;
     const [fromPart, toPart] = [Math.max(0, Math.floor(part(left))), Math.min(parts, Math.ceil(part(right)))], [fromLevel, toLevel] = [Math.max(low, Math.floor(level(bottom))), Math.min(high, Math.ceil(level(top)))];
     if (toPart > fromPart && toLevel > fromLevel) navigate(top === 0 && bottom === height ? hrefOf(fromPart, toPart) : hrefOf(fromPart, toPart, fromLevel, toLevel));
   });
@@ -85,8 +87,8 @@ export const bars = (data, values, { max, pixels, className, label, hrefOf, form
   const marks = values.map((value, part) => {
     if (!value) return null;
     const barHeight = Math.max(2, (height - 2) * value / max), text = `${format(value)} at ${formatTime(data.from + part * data.width, data.from)}`;
-    return link(hrefOf(part), "column", text, shape("rect", { x: LEFT + part * columnWidth, y: height - barHeight, width: Math.max(1.5, columnWidth - 0.5), height: barHeight }, shape("title", {}, text)));
+    return link(hrefOf(part), "column", text, shape("rect", { x: leftOf(pixels) + part * columnWidth, y: height - barHeight, width: Math.max(1.5, columnWidth - 0.5), height: barHeight }, shape("title", {}, text)));
   });
   return shape("svg", { width: pixels, height: totalHeight, viewBox: `0 0 ${pixels} ${totalHeight}`, role: "group", "aria-label": label, class: `bars ${className}` },
-    shape("line", { class: "grid", x1: LEFT, x2: pixels - RIGHT, y1: height, y2: height }), hasScale ? shape("text", { class: "tick", x: LEFT - 6, y: 12, "text-anchor": "end" }, formatMax(max)) : null, marks, hasTimes ? timeAxis(data, pixels, height + 14) : null);
+    shape("line", { class: "grid", x1: leftOf(pixels), x2: pixels - rightOf(pixels), y1: height, y2: height }), hasScale ? shape("text", { class: "tick", x: leftOf(pixels) - 6, y: 12, "text-anchor": "end" }, formatMax(max)) : null, marks, hasTimes ? timeAxis(data, pixels, height + 14) : null);
 };

@@ -72,7 +72,7 @@ export class FramesView {
     this.app.go({ sort: current === name ? `-${name}` : current === `-${name}` ? undefined : initial });
   }
   columnItems() {
-    return COLUMNS.map(([name, title]) => {
+    return COLUMNS.filter(([name]) => innerWidth > PHONE_WIDTH || PHONE_COLUMNS.includes(name)).map(([name, title]) => {
       const checkbox = setAttributes(el("input", ""), { type: "checkbox" });
       checkbox.checked = !this.hidden.has(name);
       checkbox.addEventListener("change", () => {
@@ -244,8 +244,8 @@ export class FramesView {
       : announce("the browser allows copying only on localhost or over https");
     const titledButton = (className, title, children, onClick) => setAttributes(button(className, children, onClick), { title, "aria-label": title });
     return el("div", "head", el("h2", "", `${`${row[API] || row[KIND]} ${row[VERSION]}`.trim()} on ${shortName(row[CONNECTION])}`), facts,
-      menu("copy or save ▾", "Copy or save this exchange", () => [[isLive ? "link for this browser" : "link", () => copy(location.href, isLive ? `link. ${ONLY_HERE}` : "link"), isLive ? ONLY_HERE : undefined], ...copyTexts(exchange).map(([name, text]) => [name, () => copy(text, name)]),
-        ["download as JSON", () => saveFile(`frame-${row[NUMBER]}.json`, toJson(exchange), "application/json")], ...this.captureItems(row[NUMBER])]),
+      menu("copy or save ▾", "Copy or save this exchange", () => [[isLive ? "copy link (for this browser)" : "copy link", () => copy(location.href, isLive ? `link. ${ONLY_HERE}` : "link"), isLive ? ONLY_HERE : undefined], ...copyTexts(exchange).map(([name, text]) => [`copy ${name}`, () => copy(text, name)]),
+        ["download as JSON", () => saveFile(`frame-${row[NUMBER]}.json`, toJson(exchange), "application/json")], ...this.captureItems(row[NUMBER]), ...this.pageItems(row[NUMBER])]),
       titledButton("previous", "previous (k)", "‹", () => this.move(-1)), titledButton("next", "next (j)", "›", () => this.move(1)), button("close", "close", close));
   }
   onFieldSelected(path) {
@@ -261,8 +261,14 @@ export class FramesView {
   captureItems(number) {
     const { source } = this.app, isSingle = number !== undefined, name = isSingle ? `frame-${number}` : "kproxy-rows";
     const download = () => source.capture(this.query, number).then((blob) => saveFile(`${name}.pcapng`, blob, "application/x-pcapng"), (error) => announce(error.message));
-    return source.capture ? [[isSingle ? "download as capture (pcapng)" : "rows as capture (pcapng)", download]] : [];
+    return source.capture ? [[isSingle ? "download as capture (pcapng)" : `${this.rowsText} as capture (pcapng)`, download]] : [];
   }
+  /** Returns the menu item that saves the rows, or one exchange, as a page that opens without a server. */
+  pageItems(number, query = this.query) {
+    const url = this.app.source.download("html", query, number);
+    return url ? [setAttributes(anchor("", url, number === undefined ? `${this.rowsText} as page (HTML), for anybody` : "download as page (HTML), for anybody"), { download: "", role: "menuitem" })] : [];
+  }
+  get rowsText() { return this.query ? pluralize(this.query.count, "row") : "rows"; }
   /** Returns the items of the download menu. */
   downloads(query = this.query) {
     const { source } = this.app, name = "kproxy-rows";
@@ -275,7 +281,8 @@ export class FramesView {
       for (const row of rows) parts.push(...(await source.exchange(row[NUMBER])).lines.map((line) => JSON.stringify(line)));
       saveFile(`${name}.jsonl`, `${parts.join("\n")}\n`, "application/x-ndjson");
     };
-    return [...this.captureItems(), link("jsonl", "rows as JSON lines") || ["rows as JSON lines", lines], link("csv", "rows as CSV") || ["rows as CSV", csv]];
+    const [asLines, asCsv] = [`${pluralize(query.count, "row")} as JSON lines`, `${pluralize(query.count, "row")} as CSV`];
+    return [...this.captureItems(), ...this.pageItems(undefined, query), link("jsonl", asLines) || [asLines, lines], link("csv", asCsv) || [asCsv, csv]];
   }
   key(event) {
     const pane = this.panes.find(({ tree }) => tree === event.target);

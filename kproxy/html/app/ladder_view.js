@@ -78,6 +78,7 @@ export class LadderView {
     const longest = this.longest.flatMap((row, index) => [index ? "; " : this.isLongestKnown ? "Longest wait: " : "Longest wait so far: ", anchor("longest", toHash({ view: "ladder", filter, only: this.app.state.only, row: row[NUMBER] }), `${row[API]}, ${formatDuration(row[LATENCY])}${isLongPoll(row[API]) ? ", which may wait" : ""}`)]);
     if (longest.length) parts.push(...longest, ". ");
     if (!filter) parts.push("Of one ", ...["connections", "clients", "groups"].flatMap((view, index) => [index ? ", " : "", anchor("", toHash({ view }), view.slice(0, -1))]), ": choose it there, then “its ladder”.");
+    parts.push(" A dashed bar is a wait by design, such as that of a Fetch for records.");
     this.about.replaceChildren(...parts);
   }
   draw(availableWidth) {
@@ -110,6 +111,7 @@ export class LadderView {
     this.heads.replaceChildren(this.laneHeads(width, heads, gap, side));
     this.drawing.replaceChildren(shape("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `Ladder of ${pluralize(this.rows.length, "row")}` },
       shape("g", { class: "lanes" }, heads.map(([, x]) => shape("line", { x1: x, x2: x, y1: 0, y2: height }))),
+      events.filter(({ row }) => row[NUMBER] === this.app.state.row).map((event) => shape("rect", { class: "band", x: 0, y: event.y - SLOT / 2, width, height: SLOT })),
       pauses.map(([top, pause]) => shape("g", { class: "pause" }, shape("line", { x1: gutter, x2: width, y1: top + 5, y2: top + 5 }), shape("text", { x: 4, y: top + 9 }, `⋮ ${formatDuration(pause)}`))),
       spans.map((span) => this.bar(span, laneEnds(span.row)[1], brokersFirst ? -1 : 1)),
       events.map((event) => this.mark(event, laneEnds(event.row), clock(event.time), width))));
@@ -155,21 +157,20 @@ export class LadderView {
   mark({ row, kind, y }, [clientX, serverX], clock, width) {
     const chosen = row[NUMBER] === this.app.state.row ? " chosen" : "", stamp = shape("text", { class: "stamp", x: 4, y: y + 4 }, clock);
     const left = Math.min(clientX, serverX), right = Math.max(clientX, serverX);
-    const band = chosen ? shape("rect", { class: "band", x: 0, y: y - SLOT / 2, width, height: SLOT }) : null;
     if (kind === "event") {
       const style = row[WRONG].length || ["finding", "stall"].includes(row[KIND]) ? ` is-${row[WRONG][0]?.[1] || "warning"}` : "", text = `${row[KIND]}: ${row[WHAT]} ${faultText(row)}`.trim();
-      return setAttributes(this.link(row, `message note${style}${chosen}`, band, stamp, shape("line", { x1: left, x2: right, y1: y + 5, y2: y + 5 }),
+      return setAttributes(this.link(row, `message note${style}${chosen}`, stamp, shape("line", { x1: left, x2: right, y1: y + 5, y2: y + 5 }),
         shape("text", { x: left + 8, y: y + 1 }, truncate(text, right - left - 12), shape("title", {}, text))), { tabindex: 0, "aria-description": formatFullTime(row[TIME]) });
     }
     const isRequest = kind === "request", fault = kind === "response" || kind === "lost" ? faultText(row) : "", from = isRequest ? clientX : serverX, to = isRequest ? serverX : clientX, inner = right - left;
     if (kind === "lost" || kind === "open") {
       const text = kind === "lost" ? `✕ ${row[API]}: no answer` : `… ${row[API]} waits for ${formatDuration(row[LATENCY])}`;
-      return this.link(row, `message ${kind}${chosen}`, band, shape("text", { x: right - 8, y: y + 4, "text-anchor": "end" }, truncate(text, inner - 10), shape("title", {}, this.sentence(row))));
+      return this.link(row, `message ${kind}${chosen}`, shape("text", { x: right - 8, y: y + 4, "text-anchor": "end" }, truncate(text, inner - 10), shape("title", {}, this.sentence(row))));
     }
     const isError = isFault(row) && !isRequest, text = isRequest ? `${row[API] || "?"} ${row[VERSION]} ${row[WHAT]}`.trim() : `${isError ? "✕ " : isNotable(row) ? "! " : ""}${row[API] || "?"} ${formatDuration(row[LATENCY])}${fault ? ` ${fault}` : ""}`;
     const startsLeft = from < to, label = shape("text", { x: startsLeft ? left + 8 : right - 8, y: y + 1, "text-anchor": startsLeft ? "start" : "end" }, truncate(text, inner - 16), shape("title", {}, this.sentence(row)));
     const arrow = to - from > 0 ? -7 : 7;
-    const element = this.link(row, `message ${kind}${isError ? " is-error" : fault && isNotable(row) ? " is-warning" : ""}${chosen}`, band, stamp,
+    const element = this.link(row, `message ${kind}${isError ? " is-error" : fault && isNotable(row) ? " is-warning" : ""}${chosen}`, stamp,
       shape("line", { x1: from, x2: to, y1: y + 5, y2: y + 5 }), shape("path", { class: "head", d: `M${to} ${y + 5}l${arrow} -4v8z` }), label);
     return isRequest ? setAttributes(element, { tabindex: 0, "aria-description": this.sentence(row) }) : setAttributes(element, { "aria-hidden": "true" });
   }

@@ -21,7 +21,7 @@ export class RecordsView {
     this.body = el("tbody", "");
     this.head = el("thead", "");
     this.more = el("p", "more");
-    this.scrolling = setAttributes(el("div", "scroll", el("table", "records", this.head, this.body), this.more), { tabindex: 0, role: "region", "aria-label": "Records" });
+    this.scrolling = setAttributes(el("div", "scroll", el("table", "records cards", this.head, this.body), this.more), { tabindex: 0, role: "region", "aria-label": "Records" });
     this.box = el("div", "overview", el("div", "tables", el("p", "about dim", "All records of Produce requests and Fetch responses; since Produce is the time from the request that wrote a record to the response that delivers it. A filter on keys, values or headers, or a text, leaves only those that match. Masked values stay masked."), this.scrolling));
   }
   async show(state, previous) {
@@ -68,6 +68,7 @@ export class RecordsView {
     const element = el("tr", "", el("td", "", formatTime(time)), el("td", "topic", topic === null ? "?" : `${topic}[${partition}]`), el("td", "number", offset ?? ""), el("td", "", drawCell(key)),
       el("td", "value", drawCell(value)), el("td", "", ...headerTexts), el("td", "", anchor("", toHash({ view: "frames", row: row[NUMBER] }), `${row[API]} on ${shortName(row[CONNECTION])}`)), el("td", "", row[CLIENT] ?? ""), el("td", "number", ""));
     const record = { time: timestamp || new Date(time / 1000).toISOString(), topic, partition, offset, key: key[1] || key[0], value: value[1] || value[0], headers: headers.map(([name, cell]) => `${name}=${cell[1]}`).join(" "), frame: row[NUMBER], client: row[CLIENT] ?? "", delivery_us: null };
+    [...element.children].forEach((cell, index) => { cell.dataset.label = COLUMNS[index][1]; });
     this.rows.push({ record, element, time, api: row[API] });
     this.body.append(element);
   }

@@ -49,7 +49,7 @@ export class ServerSource {
     if (!response.ok) throw new Error((await response.text()).trim());
     return response.blob();
   }
-  download(format, query) { return urlFor(`rows.${format}`, query.params); }
+  download(format, query, number) { return urlFor(`rows.${format}`, number === undefined ? query.params : { row: number }); }
 }
 
 class ServerQuery {

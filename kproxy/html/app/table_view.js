@@ -104,7 +104,8 @@ export class TableView {
     this.box.classList.toggle("open", Boolean(row));
     if (!row) return;
     const frames = row.filter ? anchor("primary", toHash({ view: "frames", filter: row.filter }), "its frames") : row.row !== null ? anchor("primary", toHash({ view: "frames", row: row.row }), "its frame") : null;
-    const records = row.filter ? anchor("", toHash({ view: "records", filter: row.filter }), "its records") : null;
+    const reads = row.reads_filter ? anchor("", toHash({ view: "frames", filter: row.reads_filter }), "its Fetch requests") : null;
+    const records = row.filter ? anchor("", toHash({ view: "records", filter: row.reads_filter ?? row.filter }), "its records") : null;
     const errorsIndex = this.data.columns.findIndex(([title]) => title === "errors"), hasErrors = row.filter && errorsIndex >= 0 && row.values[errorsIndex];
     const errors = hasErrors ? anchor("", toHash({ view: "frames", filter: `${row.filter} and error!=0` }), "its errors") : null;
     const ladder = row.filter && HAS_LADDER.includes(this.name) ? anchor("", toHash({ view: "ladder", filter: row.filter }), "its ladder") : null;
@@ -112,7 +113,7 @@ export class TableView {
     const marks = row.marks.map(([label, number]) => el("li", "", anchor("", toHash({ view: "frames", row: number }), label), ladderAt(number)));
     const values = this.data.columns.map(([title, kind], index) => [title, kind === "time" && row.values[index] ? formatFullTime(row.values[index]) : FORMATS[kind](row.values[index])])
       .filter(([title, content], index) => content && content.length !== 0 && row.values[index] !== 0 && !row.facts.some(([label]) => label === title));
-    this.side.replaceChildren(el("div", "head", el("h2", "", row.key), button("close", "close", () => this.app.go({ key: undefined }))), el("p", "links", frames, "  ", records, "  ", errors, "  ", ladder),
+    this.side.replaceChildren(el("div", "head", el("h2", "", row.key), button("close", "close", () => this.app.go({ key: undefined }))), el("p", "links", frames, "  ", reads, reads ? "  " : null, records, "  ", errors, "  ", ladder),
       el("dl", "", ...[...values, ...row.facts].flatMap(([label, content]) => [el("dt", "", label), el("dd", "", content)])),
       marks.length ? el("h3", "", "frames") : null, el("ul", "", ...marks));
   }

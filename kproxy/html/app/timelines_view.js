@@ -6,11 +6,11 @@ import { describeMarks, moveMark, redrawMarks } from "./marks.js";
 import { toHash } from "./router.js";
 
 const KINDS = { groups: "Groups", transactions: "Transactions" }, NOUNS = { groups: "group", transactions: "transactional id" }, LANE_HEIGHT = 18, LEGEND = {
-  groups: [["member", "member"], ["rebalance", "joins, syncs"], ["stall", "stalled"], ["refused", "error"], ["commit", "commit"], ["generation", "new generation"]],
+  groups: [["member", "member"], ["rebalance", "joins, syncs, leaves"], ["stall", "stalled"], ["refused", "error"], ["routine", "routine error"], ["commit", "commit"], ["generation", "new generation"]],
   transactions: [["committed", "committed"], ["aborted", "aborted"], ["fenced", "fenced"], ["open", "open"]],
 };
 /** Moments are drawn as shapes that differ without colour. */
-const symbol = (kind, x) => kind === "refused" ? `M${x - 4} 5l8 8m0 -8l-8 8` : kind === "generation" ? `M${x} 1v16m0 -16l6 4l-6 4` : `M${x} 5v8`;
+const symbol = (kind, x) => kind === "routine" ? `M${x - 3} 9h6` : kind === "refused" ? `M${x - 4} 5l8 8m0 -8l-8 8` : kind === "generation" ? `M${x} 1v16m0 -16l6 4l-6 4` : `M${x} 5v8`;
 
 export class TimelinesView {
   constructor(app) {
@@ -57,7 +57,7 @@ export class TimelinesView {
   }
   mark([begin, end, kind, text, row], x, to) {
     const label = `${text}, ${end === begin ? "" : end === null ? `since ${formatDuration(to - begin)}, ` : `${formatDuration(end - begin)}, `}${formatFullTime(begin)}`, left = x(begin), width = Math.max(2, x(end ?? to) - left);
-    const isMoment = ["generation", "commit", "refused"].includes(kind);
+    const isMoment = ["generation", "commit", "refused", "routine"].includes(kind);
     const element = isMoment ? shape("path", { d: symbol(kind, left) }, shape("title", {}, label))
       : shape("rect", { x: left, y: kind === "member" ? 7 : 3, width, height: kind === "member" ? 5 : 13 }, shape("title", {}, label));
     const cross = ["aborted", "fenced"].includes(kind) && width > 2 ? shape("path", { class: "crossed", d: `M${left + width - 1} 3v13m-4 -13l8 13` }) : null;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kproxy.browse.facts import connections
@@ -10,8 +12,10 @@ from kproxy.browse.tables.all_tables import TABLES
 from kproxy.control.protocol import LateResponse
 from kproxy.trace.lines import ErrorEntry, Line, RequestLine, TopicEntry
 from kproxy.trace.timestamps import timestamp
-from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response, session_of
+from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response, session_of, session_of_capture
 from tests.kproxy.stories import lines_of_story
+
+OLD = Path(__file__).parents[3] / "captures" / "old-client-at-kafka-4.pcap.gz"
 
 
 def _late_response(request_line: RequestLine) -> LateResponse:
@@ -95,9 +99,36 @@ def test_clients_have_columns_for_bytes_in_and_out() -> None:
     assert bytes_by_client == {"big": (500, 50), "small": (100, 50)}
 
 
+def test_slow_group_says_why_it_is_behind_and_links_to_its_fetches() -> None:
+    heartbeat = request(90, api="Heartbeat", api_key=12, client_id="c", group_id="billing")
+    lines: list[Line] = [heartbeat]
+    for number in (0, 10):
+        fetch = request(number, at=number, client_id="c")
+        batch = TopicEntry("orders", partitions=[0], bytes=9, partition_bytes=[9], records=1, offsets=[number], lag=0)
+        lines += [fetch, response(fetch, topics=[batch]), *_stored_batch(number + 1, 0, number + 1)]
+    session = session_of([*lines, request(99, at=15, api="Heartbeat", api_key=12)])
+    [row] = TABLES["groups"](session, session.view).rows
+    assert dict(row.facts)["why it is behind"] == (
+        "the client is slow while records wait: it took up to 10.0 s from records to its next Fetch, and it has not "
+        "fetched for 5.0 s"
+    )
+    assert row.reads_filter == '(client_id="c") and (api=Fetch or api=ShareFetch)'
+    session = session_of(lines[:3])
+    [row] = TABLES["groups"](session, session.view).rows
+    assert dict(row.facts)["why it is behind"] == ""
+
+
+def test_clients_table_says_how_many_clients_kafka_4_refuses() -> None:
+    for session, summary in (
+        (session_of_capture(OLD), "it refuses 1 of 1 clients"),
+        (session_of([request(1, api_version=0)]), "it refuses none of these clients; of 1, too little was seen"),
+    ):
+        assert f"(KIP-896): {summary}." in TABLES["clients"](session, session.view).about
+
+
 def _stored_batch(number: int, partition: int, at: float) -> list[Line]:
     """Return the Produce exchange of a batch of 9 bytes that the broker stores."""
-    entry = TopicEntry("orders", partitions=[partition], bytes=9, partition_bytes=[9], offsets=[number])
+    entry = TopicEntry("orders", partitions=[partition], bytes=9, partition_bytes=[9], records=1, offsets=[number])
     request_line = request(number, at=at, api="Produce", api_key=0, topics=[entry])
     return [request_line, response(request_line, topics=[entry])]
 

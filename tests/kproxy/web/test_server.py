@@ -21,12 +21,13 @@ from kproxy.browse.session import BrowseSession
 from kproxy.browse.sources.source import SourcePhase
 from kproxy.filters import FilterError
 from kproxy.trace.lines import FRAME_LINES, Detail, RequestLine
-from kproxy.web import answers, views
+from kproxy.web import answers, server, views
 from kproxy.web.access import AccessControl
 from kproxy.web.pictures import Pictures
 from kproxy.web.server import WebServer
 from tests.kproxy.browse.sessions import LinesSource, finding, request, response, session_of, session_of_capture
 from tests.kproxy.capture_results import lines_of
+from tests.kproxy.html.pages import ParsedPage
 from tests.kproxy.html.test_page import exchange
 
 CAPTURES = Path(__file__).parents[3] / "captures"
@@ -106,7 +107,8 @@ async def client(lines: list[Any]) -> AsyncIterator[Client]:
 
 PATHS = (
     "/", "/app/main.js", "/app/page.css", "/api/info", "/api/state", "/api/rows", "/api/rows.jsonl", "/api/rows.csv",
-    "/api/rows.pcapng", "/api/position", "/api/exchanges/0", "/api/causes", "/api/tables/apis", "/api/records",
+    "/api/rows.pcapng", "/api/rows.html",
+    "/api/position", "/api/exchanges/0", "/api/causes", "/api/tables/apis", "/api/records",
     "/api/events", "/api/over-time", "/api/topics-over-time", "/api/timelines/groups", "/nowhere",
 )  # fmt: skip
 
@@ -414,3 +416,20 @@ async def test_downloaded_captures_contain_no_secrets(client: Client, tmp_path: 
         status, text, _ = await client.get(f"/api/rows.pcapng{query}")
         assert (status, text) == (404, "no bytes here: record with --detail raw\n"), query
     assert (await client.get("/api/rows.pcapng?filter=api="))[0] == 400
+
+
+async def test_downloaded_page_has_the_rows_of_the_filter_or_one_exchange(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.source.add(*lines_of(CAPTURES / "sasl-plain-in-the-clear.pcap.gz", detail=Detail.RAW))
+    rows = (await client.until("/api/rows?filter=api=SaslAuthenticate", lambda body: body["count"] > 0))["rows"]
+    for query, count in (("?filter=api=SaslAuthenticate", len(rows)), (f"?row={rows[0][0]}", 1)):
+        status, text, response = await client.get(f"/api/rows.html{query}")
+        assert (status, response.content_type) == (200, "text/html")
+        assert response.headers["Content-Disposition"] == 'attachment; filename="kproxy-rows.html"'
+        page_lines = ParsedPage(text).lines
+        assert [line["api"] for line in page_lines] == ["SaslAuthenticate"] * 2 * count
+    monkeypatch.setattr(server, "_MAX_PAGE_ROWS", 1)
+    status, text, _ = await client.get("/api/rows.html")
+    assert status == 413
+    assert text.endswith("rows are too many for a page: filter them to 1 or fewer\n")

@@ -39,11 +39,12 @@ def test_timelines_of_groups_show_generations_and_members() -> None:
     for timeline in timelines:
         assert timeline.lanes[0].label == "generations"
     kinds = {span.kind for timeline in timelines for lane in timeline.lanes for span in lane.spans}
-    assert {"generation", "member", "rebalance", "refused", "commit"} <= kinds
-    refused = [
-        span for timeline in timelines for lane in timeline.lanes for span in lane.spans if span.kind == "refused"
+    assert {"generation", "member", "rebalance", "routine", "commit"} <= kinds
+    routine = [
+        span for timeline in timelines for lane in timeline.lanes for span in lane.spans if span.kind == "routine"
     ]
-    for span in refused:
+    assert "refused" not in kinds
+    for span in routine:
         exchange = session.exchange(span.row)
         assert exchange is not None
         assert exchange.response is not None
@@ -56,3 +57,16 @@ def test_timelines_of_groups_show_generations_and_members() -> None:
     while session.work(1):
         pass
     assert [group.name for group in groups(session, view)] == [name]
+
+
+def test_only_errors_that_are_not_routine_are_drawn_as_errors() -> None:
+    story = (
+        '> JoinGroup v7 {"group_id": "g", "protocol_type": "consumer"}\n< {"error_code": 79, "member_id": "m"}\n'
+        '> JoinGroup v7 {"group_id": "g", "protocol_type": "consumer", "member_id": "m"}\n< {"error_code": 82}\n'
+    )
+    session = session_of(lines_of_story(story))
+    [timeline] = groups(session, session.view)
+    kinds = {
+        span.text: span.kind for lane in timeline.lanes for span in lane.spans if span.text.startswith("JoinGroup:")
+    }
+    assert kinds == {"JoinGroup: MEMBER_ID_REQUIRED": "routine", "JoinGroup: FENCED_INSTANCE_ID": "refused"}
