@@ -86,10 +86,10 @@ def _difference_text(number: int, old: bytes, new: bytes) -> str:
 
 def live_difference(checkouts: tuple[Path, Path], path: Path, options: list[str]) -> str | None:
     """Return the first lines of the traces that differ, if any."""
-    old_lines, new_lines = (_live_lines(checkout, path, options) for checkout in checkouts)
-    for connection in sorted(old_lines.keys() | new_lines.keys()):
+    old_lines, take_new_lines = (_live_lines(checkout, path, options) for checkout in checkouts)
+    for connection in sorted(old_lines.keys() | take_new_lines.keys()):
         pairs = itertools.zip_longest(
-            old_lines.get(connection, []), new_lines.get(connection, []), fillvalue=b"nothing"
+            old_lines.get(connection, []), take_new_lines.get(connection, []), fillvalue=b"nothing"
         )
         for number, (old, new) in enumerate(pairs, 1):
             if old != new:

@@ -42,16 +42,18 @@ def check_options(arguments: list[str]) -> None:
     rewriting_of(args, listener_list)
 
 
-@pytest.mark.parametrize(("page", "minimum"), [("proxy.md", 5), ("broker.md", 8)])
-def test_commands_of_a_page_are_accepted(page: str, minimum: int, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("page", "min_count"), [("proxy.md", 5), ("broker.md", 8)])
+def test_documented_commands_are_accepted(
+    page: str, min_count: int, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(files)
     commands = page_commands(page)
-    assert len(commands) >= minimum
+    assert len(commands) >= min_count
     for command in commands:
         check_options(shlex.split(command, comments=True)[1:])
 
 
-def test_configuration_file_on_the_page_is_accepted(tmp_path: Path) -> None:
+def test_documented_configuration_file_is_accepted(tmp_path: Path) -> None:
     [block] = re.findall(r"^    listen = \[.*?(?=\n\n)", (DOCS / "proxy.md").read_text(), re.MULTILINE | re.DOTALL)
     text = re.sub(r"^    ", "", block, flags=re.MULTILINE)
     assert tomllib.loads(text)

@@ -93,7 +93,7 @@ class Connection:
         # From the first request that has them, because later requests leave them out (KIP-1313).
         self._client_id: str | None = None
         self._client_instance_id: str | None = None
-        self._raw_sasl = False
+        self._is_raw_sasl = False
         self._has_begun = midstream  # whether a request was received
         self._pending_tokens = 0  # raw SASL tokens that await the server's token
         # The following three are offsets in the stream of requests.
@@ -201,7 +201,7 @@ class Connection:
     def _nearly_whole_message(self, direction: Direction) -> Message | None:
         """Return the message in an incomplete frame; None if many bytes are missing, or SASL tokens are expected."""
         frame = self._framers[direction].nearly_whole
-        if frame is None or self._raw_sasl or self._pending_tokens:
+        if frame is None or self._is_raw_sasl or self._pending_tokens:
             return None
         if direction is Direction.REQUEST:
             return read_request(frame)
@@ -230,7 +230,7 @@ class Connection:
             self._has_begun = True
             if gssapi.is_first_token(frame.data[4:]):  # clients of 0.9 log in before they send requests
                 self._set_raw_sasl(True)
-        if self._raw_sasl:
+        if self._is_raw_sasl:
             if not _is_request(frame.data):
                 self._pending_tokens += 1
                 events.append(_token_event(frame, at, Direction.REQUEST))
@@ -299,7 +299,7 @@ class Connection:
                 and message.body.get("error_code")
             ):
                 self._set_raw_sasl(False)
-            elif self._pending_tokens and not self._raw_sasl:
+            elif self._pending_tokens and not self._is_raw_sasl:
                 self._pending_tokens = 0  # the server's tokens were lost, because Kafka responds in order
                 self._update_min_sizes()
         elif self._pending_tokens:
@@ -340,13 +340,13 @@ class Connection:
         return older_count
 
     def _set_raw_sasl(self, active: bool) -> None:
-        self._raw_sasl = active
+        self._is_raw_sasl = active
         self._update_min_sizes()
 
     def _update_min_sizes(self) -> None:
         """Set the smallest valid length prefix in both directions; tokens may be empty."""
-        self._framers[Direction.REQUEST].min_size = 0 if self._raw_sasl else MIN_REQUEST
-        self._framers[Direction.RESPONSE].min_size = 0 if self._raw_sasl or self._pending_tokens else MIN_RESPONSE
+        self._framers[Direction.REQUEST].min_size = 0 if self._is_raw_sasl else MIN_REQUEST
+        self._framers[Direction.RESPONSE].min_size = 0 if self._is_raw_sasl or self._pending_tokens else MIN_RESPONSE
 
     def _is_plausible_response(self, buffer: bytearray | bytes, pos: int) -> bool:
         """Whether a response to a request in flight may begin at `pos`."""

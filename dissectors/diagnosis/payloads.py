@@ -14,7 +14,7 @@ from dissectors.diagnosis.ranking import rank
 from dissectors.diagnosis.search import FittingReading, search
 from dissectors.diagnosis.struct_reader import read_frame
 from dissectors.edits import LOOSE_KINDS, Edit, EditError, frame_layout
-from dissectors.embedded.payload_formats import is_payload, layouts_as_stated, layouts_at_version
+from dissectors.embedded.payload_formats import is_payload, layouts_as_stated, layouts_for_version
 from dissectors.messages.diagnosis_result import Rival
 from dissectors.wire.decode import decode
 from dissectors.wire.errors import DecodeError
@@ -52,7 +52,7 @@ class PayloadDiagnosis(NamedTuple):
 def is_whole_under(data: bytes, name: str, edit: Edit) -> bool:
     """Whether bytes are a whole payload of any version under an edit, which may be an edit of the version itself."""
     for version in versions(name):
-        payload_layouts = layouts_at_version(name, version)
+        payload_layouts = layouts_for_version(name, version)
         try:
             layout = edit.apply(frame_layout(payload_layouts.header, payload_layouts.body))
         except EditError:
@@ -78,7 +78,7 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
     except DecodeError:
         if len(data) < MIN_SIZE_WITHOUT_VERSION:
             return None
-        correct_layouts = layouts_at_version(name, versions(name)[-1])
+        correct_layouts = layouts_for_version(name, versions(name)[-1])
     layout = frame_layout(correct_layouts.header, correct_layouts.body)
     frame = _NO_SIZE + data
     readings = search(frame, layout, correct_layouts.version, decodes=False, work=MAX_FIELDS_READ)
@@ -102,7 +102,7 @@ def diagnose_payload(data: bytes, name: str) -> PayloadDiagnosis | None:
 def _version_readings(frame: bytes, name: str) -> Iterator[FittingReading]:
     """Yield the readings with a wrong or missing version, in the layout of each version."""
     for version in versions(name):
-        correct_layouts = layouts_at_version(name, version)
+        correct_layouts = layouts_for_version(name, version)
         layout = frame_layout(correct_layouts.header, correct_layouts.body)
         for edit, prior in _VERSION_EDITS["header.version" if correct_layouts.header.fields else "version"]:
             edited = edit.apply(layout)

@@ -10,7 +10,7 @@ from dissectors import records
 from dissectors.edits.targets import change_field, frame_layout, path_parts
 from dissectors.edits.write import write
 from dissectors.embedded.coordinators import COMPONENTS, record_names
-from dissectors.embedded.payload_formats import PAYLOADS, is_payload, is_record, layouts_as_stated, layouts_at_version
+from dissectors.embedded.payload_formats import PAYLOADS, is_payload, is_record, layouts_as_stated, layouts_for_version
 from dissectors.records.formats import entries
 from dissectors.records.layout_deviations import write_deviating_batch
 from dissectors.records.layout_variants import ENCODINGS
@@ -124,7 +124,7 @@ def omit_length(layout: Layout, field: str, payload: str, payload_version: int) 
     """Write the payload in a bytes field without the length before it."""
     if payload not in PAYLOADS or payload_version not in versions(payload):
         raise EditError(f"unknown payload {payload} v{payload_version}; use one of {', '.join(PAYLOADS)}")
-    header, body, _ = layouts_at_version(payload, payload_version)
+    header, body, _ = layouts_for_version(payload, payload_version)
     inlined = replace(body, fields=(*header.fields, *body.fields))
 
     def change(layout_field: Field) -> Field:

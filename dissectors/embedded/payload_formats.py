@@ -70,7 +70,7 @@ _VERSION_HEADER = Layout("PayloadHeader", (VERSION,))
 _EMPTY_HEADER = Layout("PayloadHeader", ())
 
 
-def layouts_at_version(name: str, version: int) -> PayloadLayouts:
+def layouts_for_version(name: str, version: int) -> PayloadLayouts:
     """Return the layouts of a payload at an existing version."""
     return PayloadLayouts(header_layout_of(name), layout(name, version), version)
 
@@ -87,8 +87,8 @@ def layouts_as_stated(name: str, data: bytes) -> PayloadLayouts:
     if len(data) < width:
         raise DecodeError(f"a payload of {len(data)} bytes has no room for its version", offset=0)
     if name in _KEYS:
-        return layouts_at_version(name, 0)
+        return layouts_for_version(name, 0)
     stated_version, known_versions = int.from_bytes(data[:width], "big", signed=True), versions(name)
     if stated_version < known_versions[0] or (stated_version > known_versions[-1] and name not in _VERSION_PREFIXED):
         raise DecodeError(f"{name} has no version {stated_version}", offset=0)
-    return layouts_at_version(name, min(stated_version, known_versions[-1]))
+    return layouts_for_version(name, min(stated_version, known_versions[-1]))

@@ -41,7 +41,7 @@ def on_request(group: GroupHistory, lane: Lane, event: Event, frame: GroupFrame)
         elif kind is EventKind.JOIN:
             rebalances.on_join_request(group, lane, event)
         else:
-            if lane.state is MembershipState.JOINED and at - lane.since > waits.MAX_SYNC_WAIT:
+            if lane.state is MembershipState.JOINED and at - lane.since > waits.MAX_SYNC_WAIT_NS:
                 end_stalls(group, waits.sync_wait_stalls(group, at), at)
             lane.request = event
             lane.set_state(MembershipState.SYNCING, at)

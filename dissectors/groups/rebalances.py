@@ -34,7 +34,7 @@ def on_join_request(group: GroupHistory, lane: Lane, event: Event) -> None:
             (stall for stall in waits.join_wait_stalls(group, at) if lane.key in stall.blamed), group.join_stall
         )
         group.join_stall_at = at
-    if lane.state is MembershipState.JOINED and at - lane.since > waits.MAX_SYNC_WAIT:
+    if lane.state is MembershipState.JOINED and at - lane.since > waits.MAX_SYNC_WAIT_NS:
         end_stalls(group, waits.sync_wait_stalls(group, at), at)
     lane.rejoin_signals = None
     causes.on_join(group, lane, event.row)
@@ -77,7 +77,7 @@ def _is_overdue(group: GroupHistory, at: int) -> bool:
 
 def on_sync_response(group: GroupHistory, lane: Lane, frame: GroupResponse, at: int, row: int) -> None:
     """Apply the response that gives a member its assignment."""
-    if lane.state is MembershipState.SYNCING and at - group.generation_at > waits.MAX_SYNC_WAIT:
+    if lane.state is MembershipState.SYNCING and at - group.generation_at > waits.MAX_SYNC_WAIT_NS:
         end_stalls(group, waits.sync_wait_stalls(group, at), at)
     if lane.unsynced_joins:
         end_stalls(group, members.join_loop_stalls(group, lane, at), at)

@@ -108,7 +108,7 @@ class BrowseSession:
 
     def _read(self, deadline: float) -> bool:
         if self._lines is None:
-            self._lines = self.source.store.new_lines()
+            self._lines = self.source.store.take_new_lines()
         index, observe = self.index, self.overviews.observe
         for count, (location, raw) in enumerate(self._lines):
             line = parse_partial(raw)

@@ -122,13 +122,13 @@ def _parse_kinds(option: str, texts: list[str]) -> frozenset[ValueKind]:
 
 def _read_recorded(name: str, args: argparse.Namespace, damage: InputDamage) -> RecordedTraffic:
     from kproxy.capture.recordings import read_recording
-    from kproxy.comparison.traffic import traffic_of
+    from kproxy.comparison.traffic import collect_traffic
     from kproxy.trace.lines import Detail
 
     lines = read_recording(
         Path(name), Detail.FULL, warn, ports=frozenset(args.port), keylog=args.keylog, report_damage=damage
     )
-    traffic = traffic_of(name, lines, text=args.text_may_differ)
+    traffic = collect_traffic(name, lines, mask_pattern=args.text_may_differ)
     if traffic.lacks_bodies:
         raise UserError(f"{name} has no bodies: record the trace with --detail full, or pass the capture itself")
     if not traffic.requests:
@@ -139,7 +139,7 @@ def _read_recorded(name: str, args: argparse.Namespace, damage: InputDamage) -> 
 def _record_live(args: argparse.Namespace) -> tuple[RecordedTraffic, RecordedTraffic]:
     import asyncio
 
-    from kproxy.comparison.traffic import traffic_of
+    from kproxy.comparison.traffic import collect_traffic
     from kproxy.probe.recording import RecordedBroker, send_to_both
 
     requests = _read_requests(args.requests) if args.requests else None
@@ -150,7 +150,7 @@ def _record_live(args: argparse.Namespace) -> tuple[RecordedTraffic, RecordedTra
     asyncio.run(send_to_both(a, b, requests))
     text = args.text_may_differ
     recordings = (
-        traffic_of(name, recorded_broker.lines, about_clients=False, text=text)
+        collect_traffic(name, recorded_broker.lines, includes_client_findings=False, mask_pattern=text)
         for name, recorded_broker in ((args.a, a), (args.b, b))
     )
     return next(recordings), next(recordings)

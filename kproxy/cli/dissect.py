@@ -110,9 +110,9 @@ def run(args: argparse.Namespace) -> int:
     status = CLEAN
     flow_ids = itertools.count()  # so that connections of different captures have distinct ids
     if args.jobs > 1 and len(inputs) > 1:
-        from kproxy.cli.dissect_jobs import outcomes
+        from kproxy.cli.dissect_jobs import dissect_in_parallel
 
-        results = outcomes(inputs, args, output)
+        results = dissect_in_parallel(inputs, args, output)
     else:
         on_line = None if summary is None else summary.add
         results = (dissect_input(*job, flow_ids, args, output, selection, on_line=on_line) for job in inputs)

@@ -39,7 +39,9 @@ class _Result(NamedTuple):
     failures: Counter[Failure]
 
 
-def outcomes(inputs: Sequence[tuple[str, bool]], args: argparse.Namespace, output: Output) -> Iterator[Outcome]:
+def dissect_in_parallel(
+    inputs: Sequence[tuple[str, bool]], args: argparse.Namespace, output: Output
+) -> Iterator[Outcome]:
     """Dissect the inputs in up to `args.jobs` processes; write their output in the order of the inputs.
 
     Raises:

@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _exchange(args: argparse.Namespace, damage: InputDamage) -> RecordedExchange:
     from kproxy.capture.recordings import read_recording
-    from kproxy.comparison.traffic import traffic_of
+    from kproxy.comparison.traffic import collect_traffic
     from kproxy.trace.lines import Detail
 
     match = _ID.fullmatch(args.exchange)
@@ -93,7 +93,7 @@ def _exchange(args: argparse.Namespace, damage: InputDamage) -> RecordedExchange
     lines = read_recording(
         Path(args.recording), Detail.RAW, warn, ports=frozenset(args.port), keylog=args.keylog, report_damage=damage
     )
-    traffic = traffic_of(args.recording, lines)
+    traffic = collect_traffic(args.recording, lines)
     for exchange in (exchange for connection in traffic.connections for exchange in connection.exchanges):
         connection_names = exchange.request.connection_id, exchange.request.connection_id.rpartition("-")[2]
         if connection in connection_names and exchange.request.correlation_id == correlation_id:

@@ -96,7 +96,7 @@ def add_proxy_options(parser: options.OptionGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the view until the user closes it; return the exit status."""
     _check_terminal()
-    source = source_of(args, _choose)
+    source = open_source(args, _choose)
     try:
         app = app_of(args, source)
         app.run()
@@ -132,7 +132,7 @@ def app_of(args: argparse.Namespace, source: Source) -> KproxyApp:
     return app
 
 
-def source_of(
+def open_source(
     args: argparse.Namespace,
     choose: Callable[[Choices], str],
     *,

@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
         sockets, host = _listen(args.bind)
         for listening_socket in sockets:
             stack.enter_context(listening_socket)
-        source = tui.source_of(args, partial(tui.refuse_ambiguous, "web"), reads_keys=False, on_message=print_message)
+        source = tui.open_source(args, partial(tui.refuse_ambiguous, "web"), reads_keys=False, on_message=print_message)
         stack.callback(source.close)
         port = sockets[0].getsockname()[1]
         access = AccessControl(host, port)

@@ -72,23 +72,27 @@ class RecordedTraffic:
         return sum(len(connection.exchanges) for connection in self.connections)
 
 
-def traffic_of(
-    name: str, lines: Iterable[Line], *, about_clients: bool = True, text: re.Pattern[str] | None = None
+def collect_traffic(
+    name: str,
+    lines: Iterable[Line],
+    *,
+    includes_client_findings: bool = True,
+    mask_pattern: re.Pattern[str] | None = None,
 ) -> RecordedTraffic:
     """Collect the lines of a trace at full detail. A response without a request yields no exchange, only its findings.
 
     Args:
         name: The name of the trace.
         lines: Its lines, in order.
-        about_clients: Whether to include findings that blame the client.
-        text: A pattern; its matches in text, such as the names of topics, are replaced by ``*``.
+        includes_client_findings: Whether to include findings that blame the client.
+        mask_pattern: Its matches in text, such as the names of topics, are replaced by ``*``.
     """
     traffic = RecordedTraffic(name)
     connections: dict[str, RecordedConnection] = {}
     pairing: RequestPairing[RecordedExchange] = RequestPairing()
-    for line in lines if text is None else (_mask_line(line, text) for line in lines):
+    for line in lines if mask_pattern is None else (_mask_line(line, mask_pattern) for line in lines):
         if isinstance(line, FindingLine):
-            if about_clients or line.blame != "client":
+            if includes_client_findings or line.blame != "client":
                 _add_finding(traffic, line, "", line.direction or "")
             continue
         if isinstance(line, OpenLine | CloseLine):
@@ -97,7 +101,7 @@ def traffic_of(
             continue
         kind = "request" if isinstance(line, RequestLine) else "response"
         for finding in line.findings:
-            if about_clients or finding.blame != "client":
+            if includes_client_findings or finding.blame != "client":
                 _add_finding(traffic, finding, line.api or "", kind)
         for topic in line.topics:
             if topic.topic and topic.topic_id:

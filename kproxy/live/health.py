@@ -13,9 +13,9 @@ from kproxy.proxy.sockets import reason
 from kproxy.proxy.tap import Tap
 from kproxy.trace.state import TraceState
 
-_CONNECT_S: Final = 0.8  # Kubernetes waits one second for the whole answer
-_REACHED_FOR_S: Final = 10.0  # an upstream that answered is not checked again for this time
-_FAILED_FOR_S: Final = 1.0  # the same for an upstream that did not answer, or has failed a client since
+_CONNECT_TIMEOUT_S: Final = 0.8  # Kubernetes waits one second for the whole answer
+_SUCCESS_TTL_S: Final = 10.0  # an upstream that answered is not checked again for this time
+_FAILURE_TTL_S: Final = 1.0  # the same for an upstream that did not answer, or has failed a client since
 
 
 class Health:
@@ -54,7 +54,7 @@ class Health:
             status = "not listening"
         elif self._relay.listeners.lacks_resources:
             status = "cannot accept connections: no file descriptors or no memory left"
-        elif failures := await self._failed_upstreams():
+        elif failures := await self._check_upstreams():
             status = "no upstream can be reached"
             unreachable |= failures
         else:
@@ -78,7 +78,7 @@ class Health:
             return "not responding"
         return "running, cannot be restarted" if self._tap.is_last and not self.draining else "running"
 
-    async def _failed_upstreams(self) -> dict[str, str]:
+    async def _check_upstreams(self) -> dict[str, str]:
         """Return the reason for each upstream if all are unreachable, otherwise an empty dictionary."""
         upstreams = self._relay.listeners.upstreams
         all_down = all(upstream in self._relay.down for upstream in upstreams)
@@ -86,9 +86,9 @@ class Health:
             return {}
         async with self._lock:  # concurrent requests share one check
             loop = asyncio.get_running_loop()
-            if loop.time() >= self._checked_at + (_FAILED_FOR_S if self._failures or all_down else _REACHED_FOR_S):
+            if loop.time() >= self._checked_at + (_FAILURE_TTL_S if self._failures or all_down else _SUCCESS_TTL_S):
                 errors = await asyncio.gather(
-                    *(check_upstream(upstream, _CONNECT_S, self._relay.own) for upstream in upstreams.values())
+                    *(check_upstream(upstream, _CONNECT_TIMEOUT_S, self._relay.own) for upstream in upstreams.values())
                 )
                 failures = {
                     str(upstream): reason(error)

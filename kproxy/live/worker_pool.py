@@ -73,8 +73,8 @@ class WorkerPool:
         self._progress: dict[int, tuple[Progress, Progress]] = {}  # of open connections
         self._workers = [WorkerProcess(run, self._selector) for _ in range(count)]
         self._assignment = WorkerAssignment()
-        self._held = 0  # bytes of pending messages
-        self._most_pending, self._most_held = _MAX_UNANSWERED * count, _MAX_BYTES * count
+        self._pending_bytes = 0  # bytes of pending messages
+        self._max_pending_messages, self._max_pending_bytes = _MAX_UNANSWERED * count, _MAX_BYTES * count
         #: Messages that workers have got, kept without their payload, whose size is the last item.
         self._pending: deque[tuple[WorkerProcess | None, tap_messages.Message, int]] = deque()
 
@@ -99,7 +99,7 @@ class WorkerPool:
             number, direction, at, payload = message
             size = len(payload)
             worker = self._assignment.add_bytes(number, direction, size)
-            self._held += size
+            self._pending_bytes += size
             self._pending.append((worker, tap_messages.TapData(number, direction, at, b""), size))
             worker.put(tap_protocol.encode_data_head(number, direction, at, size), payload)
         else:
@@ -114,8 +114,8 @@ class WorkerPool:
             self._pass(message, worker)
         while (
             worker.unanswered > _MAX_UNANSWERED
-            or len(self._pending) > self._most_pending
-            or self._held > self._most_held
+            or len(self._pending) > self._max_pending_messages
+            or self._pending_bytes > self._max_pending_bytes
         ):
             self._wait()
 
@@ -128,7 +128,7 @@ class WorkerPool:
         encoded, size = tap_protocol.encode(message), 0
         if isinstance(message, tap_messages.TapReplaced):
             size, message = len(message.frame), message._replace(frame=b"")
-            self._held += size
+            self._pending_bytes += size
         self._pending.append((worker, message, size))
         worker.put(encoded)
 
@@ -214,7 +214,7 @@ class WorkerPool:
             worker, message, size = pending
             if worker is lost and not unread_replies:
                 dropped.append(message)
-                self._held -= size
+                self._pending_bytes -= size
             else:
                 unread_replies -= worker is lost
                 remaining.append(pending)
@@ -297,7 +297,7 @@ class WorkerPool:
                 if progress:
                     self._progress |= progress
             self._pending.popleft()
-            self._held -= size
+            self._pending_bytes -= size
             self._on_reply(message, reply, progress)
             if worker is not None and type(message) is not tap_messages.Query:  # `on_reply` counts the others
                 self._activity.finish_message()

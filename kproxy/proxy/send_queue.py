@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 #: Bytes of memory that a queued buffer takes in addition to its content.
 BUFFER_COST: Final = 64
-_PATIENCE_S = 0.01  # small buffers wait this long for others: each wake-up of the inspector costs more than a copy
+_SEND_DELAY_S = 0.01  # small buffers wait this long for others: each wake-up of the inspector costs more than a copy
 _SEND_THRESHOLD = 64 * 1024  # bytes; from this many on, they are sent without waiting
 _MAX_GATHERED_BUFFERS = 64  # buffers per system call
 _SENT_AT_ONCE = 256 * 1024  # bytes; after these, the event loop gets its turn
@@ -60,7 +60,7 @@ class SendQueue:
         self._buffers: deque[bytes | memoryview] = deque()
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._scheduled = False  # `_send` runs without the timer
+        self._is_send_scheduled = False  # `_send` runs without the timer
         self._watching = False
         self._empty = asyncio.Event()
         sock.setblocking(False)
@@ -73,13 +73,13 @@ class SendQueue:
         """Queue a buffer."""
         self._buffers.append(buffer)
         self.queued += len(buffer) + BUFFER_COST
-        if self._scheduled:
+        if self._is_send_scheduled:
             return
         if self.queued >= _SEND_THRESHOLD:
-            self._scheduled = True
+            self._is_send_scheduled = True
             self._loop.call_soon(self._send)
         elif self._timer is None:
-            self._timer = self._loop.call_later(_PATIENCE_S, self._send)
+            self._timer = self._loop.call_later(_SEND_DELAY_S, self._send)
 
     async def close(self, timeout_s: float) -> bool:
         """Send the queue, then close the socket; return False if nothing was sent for `timeout_s` seconds."""
@@ -130,11 +130,11 @@ class SendQueue:
             self._discard()
             self._on_lost(error)
             return
-        self._scheduled = bool(self._buffers)
-        if self._scheduled and not self._watching:
+        self._is_send_scheduled = bool(self._buffers)
+        if self._is_send_scheduled and not self._watching:
             self._watching = True
             self._loop.add_writer(self._socket, self._send)
-        elif not self._scheduled:
+        elif not self._is_send_scheduled:
             self._unwatch()
             self._empty.set()
         self._on_sent()
@@ -168,6 +168,6 @@ class SendQueue:
             self._loop.remove_reader(self._socket)
         self._buffers.clear()
         self.queued = 0
-        self._scheduled = True  # nothing more is sent
+        self._is_send_scheduled = True  # nothing more is sent
         self._empty.set()
         self._socket.close()

@@ -39,7 +39,7 @@ class CapturedAnswers:
     so that another release of the client does not choose a version that cannot be answered.
 
     Args:
-        steps: See `kproxy.replay.steps.steps_of`.
+        steps: See `kproxy.replay.steps.build_steps`.
     """
 
     def __init__(self, steps: Iterable[Step]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kproxy.capture.recordings import read_recording
 from kproxy.errors import UserError
-from kproxy.replay.steps import NO_BYTES, Step, steps_of
+from kproxy.replay.steps import NO_BYTES, Step, build_steps
 from kproxy.trace.lines import Detail, Line
 
 
@@ -37,7 +37,7 @@ def read_steps(
         lines = read_recording(
             path, Detail.RAW, warn, ports=ports, keylog=keylog, findings=False, report_damage=report_damage
         )
-        steps = steps_of(lines, is_wanted)
+        steps = build_steps(lines, is_wanted)
     except ValueError as error:  # base64 or a time
         raise UserError(f"{path}: a line is damaged: {error}") from None
     exchanges = [step.exchange for step in steps if step.exchange is not None]

@@ -76,7 +76,7 @@ class Step:
     exchange: CapturedExchange | None = None
 
 
-def steps_of(lines: Iterable[Line], is_wanted: Callable[[Line], bool] | None = None) -> list[Step]:
+def build_steps(lines: Iterable[Line], is_wanted: Callable[[Line], bool] | None = None) -> list[Step]:
     """Return the steps of trace lines with detail ``raw``, ordered by time.
 
     Args:

@@ -116,7 +116,7 @@ class TransactionsOverview:
 
     def __init__(self) -> None:
         self._histories: EvictionCountingDict[str, _History] = EvictionCountingDict(_MAX_TRANSACTIONS)
-        self._by_producer: BoundedDict[int, _History] = BoundedDict(_MAX_TRANSACTIONS)
+        self._histories_by_producer_id: BoundedDict[int, _History] = BoundedDict(_MAX_TRANSACTIONS)
         self._held: BoundedDict[_TopicPartition, _HeldPartition] = BoundedDict(_MAX_TRANSACTIONS)
 
     @property
@@ -210,12 +210,12 @@ class TransactionsOverview:
 
     def _update_producer(self, history: _History, producer_id: int, epoch: int) -> None:
         history.producer_id, history.epoch = producer_id, epoch
-        self._by_producer[producer_id] = history
+        self._histories_by_producer_id[producer_id] = history
 
     def _apply_markers(self, markers: Iterable[MarkerEntry], row: int, at: int) -> None:
         """Apply markers. A higher epoch means that the coordinator has ended the transaction on its own."""
         for marker in markers:
-            history = self._by_producer.get(marker.producer_id)
+            history = self._histories_by_producer_id.get(marker.producer_id)
             if history is not None:
                 history.markers += 1
                 span = history.open
@@ -255,7 +255,7 @@ class TransactionsOverview:
 
     def _add_unobserved(self, producer_id: int, epoch: int, row: int, at: int) -> None:
         """Add a history without a name for a producer whose requests were not observed."""
-        if producer_id not in self._by_producer:
+        if producer_id not in self._histories_by_producer_id:
             key = f"(producer {producer_id})"
             history = self._histories.touch(key, lambda: _History(None, at, row, row))
             self._update_producer(history, producer_id, epoch)

@@ -76,7 +76,7 @@ class Timeline(Widget, can_focus=True):
         self._drawing: Drawing | None = None
         self._window: Window | None = None
         self._grid: Grid | None = None
-        self._follows = True
+        self._follows_latest = True
         self._lane = 0
         self._column = 0
         self._top = 0
@@ -87,7 +87,7 @@ class Timeline(Widget, can_focus=True):
         self._drawing = drawing
         if is_new:
             self._lane = self._top = 0
-            self._follows = True
+            self._follows_latest = True
             self._window = None
         self._lay_out()
 
@@ -96,7 +96,7 @@ class Timeline(Widget, can_focus=True):
         if drawing is None or columns < 1:
             self._grid = None
         else:
-            if self._window is None or self._follows:
+            if self._window is None or self._follows_latest:
                 self._window = Window.around(drawing.first_at, max(drawing.now, drawing.first_at + 1))
             self._grid = drawing.lay_out(self._window, columns)
             self._lane = min(self._lane, max(0, len(drawing.lanes) - 1))
@@ -217,14 +217,14 @@ class Timeline(Widget, can_focus=True):
             self._show_window(self._window.panned(share))
 
     def _show_window(self, window: Window) -> None:
-        self._follows = False
+        self._follows_latest = False
         self._window = window
         self._lay_out()
         self._show_cursor()
 
     def action_whole(self) -> None:
         """Show the whole time span, and follow the present."""
-        self._follows = True
+        self._follows_latest = True
         self._lay_out()
         self._show_cursor()
 

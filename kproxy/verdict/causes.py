@@ -35,7 +35,7 @@ MAX_REQUESTS = 20
 MAX_CAUSES = 10_000
 _DROPPED_AT_ONCE = 1_000
 #: Maximum number of connections and groups that are kept for all causes together.
-MAX_PLACES = 100_000
+MAX_ENDPOINTS = 100_000
 #: Maximum number of requests with findings that are in flight, and of open connections whose addresses are kept.
 _MAX_AWAITED = 10_000
 _MAX_OPEN = 100_000
@@ -59,9 +59,9 @@ class Causes:
         self.others = 0
         self._whole = whole
         self._file = ""
-        self._by_rule: dict[str, dict[bytes, Cause]] = {}  # by code and key
+        self._causes_by_rule: dict[str, dict[bytes, Cause]] = {}  # by code and key
         self._cause_count = 0
-        self._place_count = 0
+        self._endpoint_count = 0
         self._unassigned: Counter[str] = Counter()  # by code
         self._endpoints: BoundedDict[str, tuple[str, str]] = BoundedDict(_MAX_OPEN)
         self._first_findings: FirstFindings[Cause] = FirstFindings()
@@ -119,7 +119,7 @@ class Causes:
         The first such request from a client has its own finding (C020); the next ones are only counted when their
         connection ends.
         """
-        for cause in self._by_rule.get("C020", {}).values():
+        for cause in self._causes_by_rule.get("C020", {}).values():
             self._lasting.begin_request(cause, request.connection_id, request.offset)
 
     def _add_finding(self, finding: FindingEntry, line: RequestLine | ResponseLine | FindingLine, row: int) -> Cause:
@@ -131,8 +131,8 @@ class Causes:
             cause.sentences[finding.message] = None
         cause.listed += 1
         self._count(cause, line, (location.client, location.server), 1)
-        if line.group_id is not None and line.group_id not in cause.groups and self._place_count < MAX_PLACES:
-            self._place_count += 1
+        if line.group_id is not None and line.group_id not in cause.groups and self._endpoint_count < MAX_ENDPOINTS:
+            self._endpoint_count += 1
             cause.groups.add(line.group_id)
         if isinstance(line, FindingLine) and line.api is not None and len(cause.requests) < MAX_REQUESTS:
             cause.requests.add((line.api, line.api_version))
@@ -160,7 +160,7 @@ class Causes:
         if cause is None:
             if self._cause_count >= MAX_CAUSES:
                 self._drop_causes()
-            cause = self._by_rule.setdefault(finding.code, {})[key] = Cause(
+            cause = self._causes_by_rule.setdefault(finding.code, {})[key] = Cause(
                 key, finding, location, row, location.ts, location.ts
             )
             self._cause_count += 1
@@ -189,17 +189,17 @@ class Causes:
         cause.files[self._file] += count
         connection_findings = cause.connections.get(line.connection_id)
         if connection_findings is None:
-            if self._place_count >= MAX_PLACES:
+            if self._endpoint_count >= MAX_ENDPOINTS:
                 cause.elsewhere += count
                 return
-            self._place_count += 1
+            self._endpoint_count += 1
             connection_findings = cause.connections[line.connection_id] = ConnectionFindings(*endpoints)
         connection_findings.count += count
 
     def _count_unmarked_repeats(self, line: CloseLine) -> None:
         """Add the repeats that no frame has marked to the cause of their rule, or to none if the rule has several."""
         for code, count in self._first_findings.unmarked_repeats(line):
-            causes = self._by_rule.get(code, {})
+            causes = self._causes_by_rule.get(code, {})
             if len(causes) == 1:
                 for cause in causes.values():
                     self._count(cause, line, (line.client, line.server), count)
@@ -213,21 +213,21 @@ class Causes:
             _DROPPED_AT_ONCE, self._all_causes(), key=lambda cause: (RANK.get(cause.finding.severity, 0), cause.last_ts)
         )
         for cause in least_severe:
-            causes = self._by_rule[cause.finding.code]
+            causes = self._causes_by_rule[cause.finding.code]
             del causes[cause.key]
             if not causes:
-                del self._by_rule[cause.finding.code]
+                del self._causes_by_rule[cause.finding.code]
             self._cause_count -= 1
-            self._place_count -= len(cause.connections) + len(cause.groups)
+            self._endpoint_count -= len(cause.connections) + len(cause.groups)
             self.others += cause.count
 
     def _all_causes(self) -> Iterator[Cause]:
-        for causes in self._by_rule.values():
+        for causes in self._causes_by_rule.values():
             yield from causes.values()
 
     def find(self, code: str, key: bytes) -> Cause | None:
         """Return the cause with this code and key, None if it is not kept."""
-        return self._by_rule.get(code, {}).get(key)
+        return self._causes_by_rule.get(code, {}).get(key)
 
     def sorted_causes(self) -> list[Cause]:
         """Return all causes, the most urgent first, each followed by its consequences."""

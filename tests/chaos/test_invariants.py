@@ -43,7 +43,7 @@ def line(kind: str, **fields: Any) -> dict[str, Any]:
     return {"kind": kind, "connection_id": "c", **fields}
 
 
-def test_bytes_in_neither_a_frame_nor_a_gap_are_found() -> None:
+def test_relayed_bytes_missing_from_the_trace_are_reported() -> None:
     frames = [line("request", offset=0, size=10), line("gap", direction="request", bytes=5, frames=1)]
     frames += [line("response", offset=0, size=4), line("response", offset=4, size=3)]
     close = line("close", request_bytes=15, response_bytes=8)

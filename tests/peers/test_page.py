@@ -356,12 +356,15 @@ def choose_menu_item(tab: Tab, menu: str, item: str) -> None:
     tab.point(f"{buttons}.find((each) => each.textContent.includes({item!r}))", click=True)
 
 
-def test_filter_without_causes_leaves_one_sentence(tab: Tab, tmp_path: Path) -> None:
+def test_filter_without_causes_can_be_cleared(tab: Tab, tmp_path: Path) -> None:
     show_page(tab, tmp_path, _CLEAN)
     tab.run("location.hash = '#/wrong?filter=api%3DProduce'")
     tab.until("document.querySelector('.causes h2')")
     texts = tab.run("[...document.querySelector('.causes').childNodes].map((node) => node.textContent)")
-    assert texts == ["What is wrong", "Nothing wrong was found in what matches api=Produce."]
+    assert texts == ["What is wrong", "No finding in what matches api=Produce; clear the filter"]
+    tab.point("document.querySelector('.causes .clear')", click=True)
+    tab.until("document.querySelector('.causes .none').textContent === 'Nothing wrong was found.'")
+    assert tab.run("document.getElementById('filter').value") == ""
 
 
 def test_overview_links_to_its_errors(tab: Tab, tmp_path: Path) -> None:
@@ -401,9 +404,9 @@ def test_records_are_sorted_by_a_column(tab: Tab, tmp_path: Path) -> None:
     tab.until("document.querySelectorAll('table.records tbody tr').length > 20")
     keys = "[...document.querySelectorAll('table.records tbody tr')].map((row) => row.cells[3].innerText)"
     unsorted_keys = tab.run(keys)
-    for order, arrow in (("key", "ascending"), ("-key", "descending")):
+    for order, direction in (("key", "ascending"), ("-key", "descending")):
         tab.point("document.querySelector('table.records th:nth-child(4) button')", click=True)
-        tab.until(f"document.querySelector('table.records th[aria-sort={arrow}]')")
+        tab.until(f"document.querySelector('table.records th[aria-sort={direction}]')")
         assert tab.run("location.hash").endswith(f"&sort={order}")
         assert tab.run(keys) == sorted(unsorted_keys, reverse=order.startswith("-"))
     tab.point("document.querySelector('table.records th:nth-child(4) button')", click=True)
@@ -456,7 +459,7 @@ def test_records_view_shows_only_matching_records(tab: Tab, tmp_path: Path) -> N
         tab.until(f"{COUNT} === '{len(keys)} record{'' if len(keys) == 1 else 's'} in {exchanges}'")
 
 
-def test_records_of_an_outdated_filter_are_not_added(tab: Tab, tmp_path: Path) -> None:
+def test_records_for_an_outdated_filter_are_not_shown(tab: Tab, tmp_path: Path) -> None:
     """The first filter is answered after the second."""
     show_page(tab, tmp_path, write_capture(tmp_path / "a.pcap", produce()), "--payloads")
     script = join_modules(MODULES[: MODULES.index("records_view.js") + 1])
@@ -560,7 +563,7 @@ def test_page_makes_no_requests_and_has_no_errors(tab: Tab, tmp_path: Path, widt
     assert tab.errors() == []
 
 
-def test_charts_of_page_and_server_are_equal(tab: Tab, tmp_path: Path) -> None:
+def test_page_and_server_draw_the_same_charts(tab: Tab, tmp_path: Path) -> None:
     show_page(tab, tmp_path, _JAVA)
     session = session_of_capture(_JAVA)
     modules = join_modules(MODULES[: MODULES.index("embedded_source.js") + 1])

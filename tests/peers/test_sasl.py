@@ -58,11 +58,11 @@ def log_in(bootstrap: str, library: str, mechanism: str, secret: str, *, seconds
     return clients.python_client("login", library, bootstrap, str(seconds), mechanism, user, secret).strip()
 
 
-def lines_since(proxy: Proxy, earlier_lines: int) -> list[Line]:
-    """Wait until all connections are closed; return the lines after the first `earlier_lines`."""
+def lines_since(proxy: Proxy, earlier_line_count: int) -> list[Line]:
+    """Wait until all connections are closed; return the lines after the first `earlier_line_count`."""
 
     def closed_lines() -> list[Line]:
-        lines = read_lines(proxy.trace, torn_end=True)[earlier_lines:]
+        lines = read_lines(proxy.trace, torn_end=True)[earlier_line_count:]
         kinds = [line["kind"] for line in lines]
         return lines if kinds.count("open") == kinds.count("close") > 0 else []
 
@@ -87,10 +87,10 @@ def findings_with_code(lines: list[Line], code: str) -> list[Line]:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_trace_has_the_principal_of_a_login(proxy: Proxy, library: str, mechanism: str) -> None:
-    earlier_lines = line_count(proxy)
+    earlier_line_count = line_count(proxy)
     secret = secret_of(mechanism)
     assert log_in(proxy.bootstrap, library, mechanism, secret) == "ok"
-    lines = lines_since(proxy, earlier_lines)
+    lines = lines_since(proxy, earlier_line_count)
     for line in frames(lines):
         assert line.get("principal") == f"User:{USER}" or line["api"] in BEFORE_LOGIN, line
     assert {line["principal"] for line in lines if line["kind"] == "close"} == {f"User:{USER}"}
@@ -100,9 +100,9 @@ def test_trace_has_the_principal_of_a_login(proxy: Proxy, library: str, mechanis
 
 def test_renewed_session_keeps_its_principal(proxy: Proxy) -> None:
     """librdkafka renews its session (KIP-368)."""
-    earlier_lines = line_count(proxy)
+    earlier_line_count = line_count(proxy)
     assert log_in(proxy.bootstrap, "confluent", "SCRAM-SHA-512", PASSWORD, seconds=2 * SESSION_MS / 1000) == "ok"
-    lines = lines_since(proxy, earlier_lines)
+    lines = lines_since(proxy, earlier_line_count)
     handshakes = [line for line in lines if line["kind"] == "request" and line["api"] == "SaslHandshake"]
     renewals = [line for line in handshakes if line.get("principal")]
     assert renewals
@@ -115,17 +115,17 @@ def test_renewed_session_keeps_its_principal(proxy: Proxy) -> None:
     [("confluent", "PLAIN"), ("confluent", "OAUTHBEARER"), ("kafka_python", "SCRAM-SHA-256")],
 )
 def test_failed_login_is_reported_with_mechanism_and_reason(proxy: Proxy, library: str, mechanism: str) -> None:
-    earlier_lines = line_count(proxy)
+    earlier_line_count = line_count(proxy)
     secret = secret_of(mechanism, is_valid=False)
     assert log_in(proxy.bootstrap, library, mechanism, secret).startswith("failed")
-    lines = lines_since(proxy, earlier_lines)
+    lines = lines_since(proxy, earlier_line_count)
     assert {line.get("principal") for line in frames(lines)} == {None}
     assert any(line["errors"][0]["name"] == "SASL_AUTHENTICATION_FAILED" for line in frames(lines) if "errors" in line)
     messages = [line["message"] for line in findings_with_code(read_lines(proxy.trace, torn_end=True), "X008")]
-    own_messages = [message for message in messages if message.startswith(f"{mechanism} login")]
-    assert own_messages
+    mechanism_messages = [message for message in messages if message.startswith(f"{mechanism} login")]
+    assert mechanism_messages
     if mechanism == "OAUTHBEARER":
-        assert any("invalid_token" in message and "the token expired" in message for message in own_messages)
+        assert any("invalid_token" in message and "the token expired" in message for message in mechanism_messages)
     assert not find_secrets(proxy, secret)
 
 

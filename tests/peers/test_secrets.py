@@ -172,7 +172,7 @@ def test_terminal_shows_no_secrets(run: Run) -> None:
     assert find_leaks(run.secrets, run.chain.proxy.printed.encode()) == []
 
 
-def test_other_outputs_have_no_secrets(run: Run) -> None:
+def test_metrics_control_socket_and_command_outputs_contain_no_secrets(run: Run) -> None:
     assert b"kproxy_" in run.outputs["/metrics"]
     assert b'"frame":' in run.outputs["control socket"]
     assert b'"connections":' in run.outputs["control socket"]

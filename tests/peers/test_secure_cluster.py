@@ -43,8 +43,8 @@ class ProxyWithTrace:
 
     def lines(self) -> list[Line]:
         lines = read_lines(self.proxy.trace, torn_end=True)
-        new_lines, self._lines_read = lines[self._lines_read :], len(lines)
-        return new_lines
+        take_new_lines, self._lines_read = lines[self._lines_read :], len(lines)
+        return take_new_lines
 
 
 @pytest.fixture(scope="module")

@@ -283,7 +283,7 @@ def test_tui_works_without_a_cache_directory(tmp_path: Path, isolated_environmen
 
 
 @pytest.mark.parametrize(
-    ("env", "colour"),
+    ("env", "colour_pattern"),
     [
         ({"NO_COLOR": "1"}, r"48;2;(\d+);\1;\1m"),
         ({"TERM": "xterm", "COLORTERM": ""}, r"\x1b\[31m"),
@@ -291,17 +291,17 @@ def test_tui_works_without_a_cache_directory(tmp_path: Path, isolated_environmen
     ],
     ids=["no colour", "sixteen colours", "no locale"],
 )
-def test_errors_are_marked_even_without_colours(
-    tmp_path: Path, isolated_environment: Mapping[str, str], env: Mapping[str, str], colour: str
+def test_errors_are_marked_with_limited_colours_or_no_locale(
+    tmp_path: Path, isolated_environment: Mapping[str, str], env: Mapping[str, str], colour_pattern: str
 ) -> None:
     bug = DATA / "bugs" / "metadata-throttle-first--java.pcap.gz"
     with kproxy("tui", bug, cwd=tmp_path, env={**isolated_environment, **env}) as terminal:
         terminal.wait_for(lambda screen: re.search(r"^ E \d\d:", screen, re.MULTILINE))
         terminal.wait_for("L005 field-from-newer-version")
         coloured_screen = terminal.coloured
-        assert re.search(colour, coloured_screen)
+        assert re.search(colour_pattern, coloured_screen)
         colours = set(re.findall(r"[34]8;2;(\d+);(\d+);(\d+)", coloured_screen))
-        assert "NO_COLOR" not in env or all(len(set(colour)) == 1 for colour in colours)
+        assert "NO_COLOR" not in env or all(len(set(rgb)) == 1 for rgb in colours)
         assert "TERM" not in env or not colours
         quit_application(terminal)
 

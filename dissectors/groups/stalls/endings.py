@@ -31,7 +31,7 @@ def end_member_stalls(group: GroupHistory, lane: Lane, at: int) -> None:
         end_stalls(group, members.not_rejoining_stalls(group, lane, at), at)
     elif lane.state is MembershipState.LOST:
         end_stalls(group, members.lost_stalls(group, lane, at), at)
-    elif at - lane.since > waits.MAX_SYNC_WAIT and not _has_just_ended(group, at):
+    elif at - lane.since > waits.MAX_SYNC_WAIT_NS and not _has_just_ended(group, at):
         if lane.state is MembershipState.JOINING:
             end_stalls(group, waits.join_wait_stalls(group, at), at)
         elif lane.state in (MembershipState.JOINED, MembershipState.SYNCING):

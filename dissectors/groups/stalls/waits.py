@@ -18,7 +18,7 @@ from dissectors.plain_text import printable_text
 #: takes until all members have sent their next heartbeat.
 MAX_JOIN_WAIT = 5 * SECOND
 #: How long (ns) the leader may take to send the assignment, or a member to request it.
-MAX_SYNC_WAIT = 3 * SECOND
+MAX_SYNC_WAIT_NS = 3 * SECOND
 
 MAX_EPOCH_LAG = 10 * SECOND
 MIN_OUTAGE = 3 * SECOND
@@ -148,11 +148,11 @@ def _join_wait_hint(missing: list[Lane], has_pending_id: bool) -> str:
 
 def sync_wait_stalls(group: GroupHistory, at: int) -> Iterator[Stall]:
     """Yield the stall of a generation without assignments: not sent by the leader, or not requested by a member."""
-    late_lanes = [lane for lane in group.lanes_in_state(MembershipState.JOINED) if at - lane.since > MAX_SYNC_WAIT]
+    late_lanes = [lane for lane in group.lanes_in_state(MembershipState.JOINED) if at - lane.since > MAX_SYNC_WAIT_NS]
     waiting_lanes = [
         lane
         for lane in group.lanes_in_state(MembershipState.SYNCING)
-        if lane.request is not None and at - lane.request.at > MAX_SYNC_WAIT
+        if lane.request is not None and at - lane.request.at > MAX_SYNC_WAIT_NS
     ]
     if not late_lanes and not waiting_lanes:
         return

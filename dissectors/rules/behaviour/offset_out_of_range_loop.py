@@ -24,7 +24,7 @@ _MAX_REDIRECTS = 10_000
 
 
 #: For this long (ns) after a refusal, responses are searched for redirects; older redirects are ignored.
-_OBSERVED_FOR = 30 * SECOND
+_OBSERVATION_NS = 30 * SECOND
 
 
 class _OutOfRange(Recurrence):
@@ -75,7 +75,9 @@ class _Redirects:
     ) -> _Redirect | None:
         """Return the recent redirect that led a consumer to this connection's server, or None."""
         redirect = self._latest.get((*_consumer_key(connection), *topic_partition))
-        is_recent = redirect is not None and redirect.leader != connection.server and at - redirect.at <= _OBSERVED_FOR
+        is_recent = (
+            redirect is not None and redirect.leader != connection.server and at - redirect.at <= _OBSERVATION_NS
+        )
         return redirect if is_recent else None
 
 
@@ -160,7 +162,7 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
     fetches, redirects = connection.state(Fetches), connection.run.state(_Redirects)
     if not fetches.refused or event.message is None:
         redirects.observe(event, connection)
-        if event.at - redirects.refused_at > _OBSERVED_FOR:
+        if event.at - redirects.refused_at > _OBSERVATION_NS:
             connection.run.unsubscribe("S026")
         return
     offsets = fetches.sessions.offsets(event.request)
@@ -232,4 +234,4 @@ def _listed_offset(topic_partition: TopicPartition, at: int, connection: Connect
     topic, partition = topic_partition
     name = connection.run.topic_names.get(topic, topic)
     listed = connection.run.state(_ListedOffsets).get((*_consumer_key(connection), name, partition))
-    return listed.offset if listed is not None and at - listed.at <= _OBSERVED_FOR else None
+    return listed.offset if listed is not None and at - listed.at <= _OBSERVATION_NS else None

@@ -19,7 +19,7 @@ from dissectors.trackers.triggers import FrameFlags, Trigger
 
 _MAX_PARTITIONS = 10_000
 #: Fetches are observed for this long (ns) after a request for the end of an epoch.
-_OBSERVED_FOR = 2 * SECOND
+_OBSERVATION_NS = 2 * SECOND
 #: High watermarks older than this (ns) are not compared.
 _MAX_WATERMARK_AGE = 10 * SECOND
 _MS = 1_000_000
@@ -173,7 +173,7 @@ _HINT = (
 
 def _check_fetched_records(event: ResponseReceived, ends: _Ends, connection: ConnectionState) -> Iterator[Problem]:
     """Compare fetched records with the end of their epoch, and remember the high watermarks."""
-    if event.at - ends.requested_at > _OBSERVED_FOR:
+    if event.at - ends.requested_at > _OBSERVATION_NS:
         connection.run.unsubscribe("S097", api="Fetch")
         return
     message = event.message

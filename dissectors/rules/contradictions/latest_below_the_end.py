@@ -19,7 +19,7 @@ _MAX_PARTITIONS = 10_000
 #: Offsets older than this (ns) are not compared: the topic may have been recreated, or its leader may have changed.
 _MAX_AGE = 10 * SECOND
 #: Fetches are observed for this long (ns) after a request for the latest offset.
-_OBSERVED_FOR = SECOND
+_OBSERVATION_NS = SECOND
 _LATEST, _EARLIEST = -1, -2
 
 #: Server, topic (its name if known) and partition.
@@ -34,7 +34,7 @@ class _Offsets:
     """
 
     def __init__(self) -> None:
-        self.asked_at = 0
+        self.requested_at = 0
         self.needed: dict[tuple[str, str], set[int]] = {}
         self.asked_times: BoundedDict[_Key, int] = BoundedDict(_MAX_PARTITIONS)
         self.starts: BoundedDict[_Key, tuple[int, int]] = BoundedDict(_MAX_PARTITIONS)
@@ -43,10 +43,10 @@ class _Offsets:
 
     def note_needed(self, key: _Key, at: int) -> None:
         """Note that the high watermark of a partition is needed."""
-        if at - self.asked_at > _OBSERVED_FOR:
+        if at - self.requested_at > _OBSERVATION_NS:
             self.needed.clear()
             self._needed_count = 0
-        self.asked_times[key] = self.asked_at = at
+        self.asked_times[key] = self.requested_at = at
         if self._needed_count < _MAX_PARTITIONS:
             self._needed_count += 1
             self.needed.setdefault(key[:2], set()).add(key[2])
@@ -157,7 +157,7 @@ def _store_watermarks(
     event: ResponseReceived, body: Mapping[str, Any], offsets: _Offsets, connection: ConnectionState
 ) -> None:
     """Remember the high watermarks of partitions whose latest offset was asked for."""
-    if event.at - offsets.asked_at > _OBSERVED_FOR or not offsets.needed:
+    if event.at - offsets.requested_at > _OBSERVATION_NS or not offsets.needed:
         connection.run.unsubscribe("S089")
         return
     server, names = connection.server, connection.run.topic_names

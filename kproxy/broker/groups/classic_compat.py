@@ -177,7 +177,7 @@ class ClassicProtocolSupport(Reconciliation):
             members = [self._as_classic(member) for member in self.members.values()]
             classic_group.settle(members, None, members[0].id)
             self._context.replace(classic_group)
-            if not all(member.is_at(self.epoch) for member in self.members.values()):
+            if not all(member.has_epoch(self.epoch) for member in self.members.values()):
                 classic_group.prepare()
 
     def _as_classic(self, member: ConsumerMember) -> ClassicMember:

@@ -64,7 +64,7 @@ class ConsumerMember:
         """The session timeout that it requested; None unless it uses the classic protocol."""
         return None if self.classic is None else self.classic.session_timeout_ms
 
-    def is_at(self, epoch: int) -> bool:
+    def has_epoch(self, epoch: int) -> bool:
         """Whether it has been assigned all partitions of an epoch's target."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 

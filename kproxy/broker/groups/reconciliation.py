@@ -46,7 +46,7 @@ class Reconciliation(Group):
             return "Empty"
         if self.epoch > self.assignment_epoch:
             return "Assigning"
-        is_stable = all(member.is_at(self.assignment_epoch) for member in self.members.values())
+        is_stable = all(member.has_epoch(self.assignment_epoch) for member in self.members.values())
         return "Stable" if is_stable else "Reconciling"
 
     @property
@@ -125,7 +125,7 @@ class Reconciliation(Group):
             self._partitions = partitions
         if self.assignment_epoch < self.epoch:
             self._assign()
-        if subscription_changed or not member.is_at(self.assignment_epoch):
+        if subscription_changed or not member.has_epoch(self.assignment_epoch):
             other_members = [candidate for candidate in self.members.values() if candidate is not member]
             taken_partitions = {
                 partition for member in other_members for partition in (*member.assigned, *member.revoking)

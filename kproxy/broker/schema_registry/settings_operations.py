@@ -13,14 +13,14 @@ from kproxy.broker.schema_registry.subjects import MODES, Subjects
 _DEFAULT_MODE: Final = "READWRITE"
 
 
-def level_of(subjects: Subjects, subject: str) -> str:
+def compatibility_level(subjects: Subjects, subject: str) -> str:
     """Return the compatibility level that applies to a subject."""
     return next(
         (level for scope in (subject, None) if (level := _configured_level(subjects, scope)) is not None), DEFAULT_LEVEL
     )
 
 
-def mode_of(subjects: Subjects, subject: str) -> str:
+def subject_mode(subjects: Subjects, subject: str) -> str:
     """Return the mode that applies to a subject; the registry's READONLY_OVERRIDE overrides the subject's mode."""
     global_mode = subjects.modes.get(None, _DEFAULT_MODE)
     return global_mode if global_mode == "READONLY_OVERRIDE" else subjects.modes.get(subject, global_mode)
@@ -30,7 +30,7 @@ def mode_of(subjects: Subjects, subject: str) -> str:
 async def get_config(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     subject = variables.get("subject")
     if subject is None or request.flag("defaultToGlobal"):
-        return {"compatibilityLevel": level_of(subjects, subject or "")}
+        return {"compatibilityLevel": compatibility_level(subjects, subject or "")}
     if (level := _configured_level(subjects, subject)) is None:
         raise errors.no_compatibility(subject)
     return {"compatibilityLevel": level}
@@ -59,7 +59,7 @@ async def delete_config(subjects: Subjects, request: RestRequest, variables: Map
 async def get_mode(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     subject = variables.get("subject")
     if subject is None or request.flag("defaultToGlobal"):
-        return {"mode": mode_of(subjects, subject or "")}
+        return {"mode": subject_mode(subjects, subject or "")}
     if subject not in subjects.modes:
         raise errors.no_mode(subject)
     return {"mode": subjects.modes[subject]}

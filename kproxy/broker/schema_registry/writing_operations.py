@@ -13,7 +13,7 @@ from kproxy.broker.schema_registry.compatibility import CompatibilityResult
 from kproxy.broker.schema_registry.reading_operations import describe
 from kproxy.broker.schema_registry.rest import RestRequest, rest
 from kproxy.broker.schema_registry.schema_texts import check, compact, read_schema
-from kproxy.broker.schema_registry.settings_operations import level_of, mode_of
+from kproxy.broker.schema_registry.settings_operations import compatibility_level, subject_mode
 from kproxy.broker.schema_registry.subjects import Subjects, identity
 
 _MAX_CHARACTERS: Final = 64 << 20  # in all schemas together
@@ -25,7 +25,7 @@ async def register(subjects: Subjects, request: RestRequest, variables: Mapping[
     """Register a schema as the newest version of a subject, unless it is a version already; return its id."""
     subject = variables["subject"]
     new_schema = read_schema(subjects, subject, request.body)
-    mode = mode_of(subjects, subject)
+    mode = subject_mode(subjects, subject)
     await asyncio.to_thread(check, subjects.with_resolved_references(new_schema))
     new_schema = dataclasses.replace(new_schema, text=compact(new_schema.type, new_schema.text))
     schema_identity = identity(new_schema)
@@ -37,7 +37,9 @@ async def register(subjects: Subjects, request: RestRequest, variables: Mapping[
     if mode != "IMPORT":
         if any(requested_numbers):
             raise errors.not_permitted(f"Subject {subject} is not in import mode")
-        result = await _compare_versions(subjects, level_of(subjects, subject), new_schema, subjects.versions(subject))
+        result = await _compare_versions(
+            subjects, compatibility_level(subjects, subject), new_schema, subjects.versions(subject)
+        )
         if not result.is_compatible:
             raise errors.incompatible(subject, "; ".join(result.messages))
     if subjects.size + len(new_schema.text) > _MAX_CHARACTERS or len(subject) > _MAX_SUBJECT_LENGTH:
@@ -70,7 +72,7 @@ async def look_up(subjects: Subjects, request: RestRequest, variables: Mapping[s
 @rest("POST /compatibility/subjects/{subject}/versions", "POST /compatibility/subjects/{subject}/versions/{version}")
 async def check_compatibility(subjects: Subjects, request: RestRequest, variables: Mapping[str, str]) -> Any:
     """Return whether the schema in the body could become the next version."""
-    subject, level = variables["subject"], level_of(subjects, variables["subject"])
+    subject, level = variables["subject"], compatibility_level(subjects, variables["subject"])
     new_schema = read_schema(subjects, subject, request.body)
     await asyncio.to_thread(check, subjects.with_resolved_references(new_schema))
     if "version" in variables:
@@ -142,7 +144,7 @@ def _positive_number(request: RestRequest, name: str) -> int:
 
 
 def _check_writable(subjects: Subjects, subject: str) -> None:
-    if mode_of(subjects, subject).startswith("READONLY"):
+    if subject_mode(subjects, subject).startswith("READONLY"):
         raise errors.not_permitted(f"Subject {subject} is in read-only mode")
 
 

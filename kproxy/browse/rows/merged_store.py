@@ -39,7 +39,7 @@ class StorePart:
     def advance(self) -> None:
         """Go to the next line; `head` is None if there is none yet."""
         if self._lines is None:
-            self._lines = self.store.new_lines()
+            self._lines = self.store.take_new_lines()
         self.head = next(self._lines, None)
         if self.head is None:
             self._lines = None
@@ -52,10 +52,10 @@ class StorePart:
         read_bytes, total_bytes = self.store.progress
         return read_bytes >= total_bytes and self.head is None and not self.filling
 
-    def new_lines(self) -> Iterator[tuple[int, bytes]]:
+    def take_new_lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the new lines, with their locations in the `MergedStore`."""
         number_bits = self.number << _SHIFT
-        for location, line in self.store.new_lines():
+        for location, line in self.store.take_new_lines():
             yield number_bits | location, line
 
 
@@ -84,13 +84,13 @@ class MergedStore:
         self._active.remove(part)
         self._inactive_bytes += part.store.progress[0]
 
-    def new_lines(self) -> Iterator[tuple[int, bytes]]:
+    def take_new_lines(self) -> Iterator[tuple[int, bytes]]:
         """See `Store`."""
         by_group = attrgetter("group")
         for _, group in groupby(sorted(self._active, key=by_group), by_group):
             parts = list(group)
             if len(parts) == 1 and parts[0].head is None:
-                yield from parts[0].new_lines()
+                yield from parts[0].take_new_lines()
             else:
                 yield from _merge(parts)
             if any(part.filling for part in parts):

@@ -19,7 +19,7 @@ _CHUNK: Final = 1 << 16
 class Store(Protocol):
     """Lines in order, each at a fixed location."""
 
-    def new_lines(self) -> Iterator[tuple[int, bytes]]:
+    def take_new_lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the complete lines not read before, without their newline, each with its location."""
 
     def read(self, location: int, size: int) -> bytes:
@@ -57,16 +57,16 @@ class LineReader:
         """Number of bytes read."""
         return self._offset
 
-    def new_lines(self) -> Iterator[tuple[int, bytes]]:
+    def take_new_lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the next complete lines with their offsets."""
         while data := os.pread(self._fd, _CHUNK, self._offset):
             line_start = self._offset - len(self._rest)
             self._offset += len(data)
-            complete_bytes = data.rfind(b"\n") + 1
-            lines = (bytes(self._rest) + data[:complete_bytes]).split(b"\n")[:-1] if complete_bytes else []
-            if complete_bytes:
+            complete_size = data.rfind(b"\n") + 1
+            lines = (bytes(self._rest) + data[:complete_size]).split(b"\n")[:-1] if complete_size else []
+            if complete_size:
                 self._rest.clear()
-            self._rest += data[complete_bytes:]
+            self._rest += data[complete_size:]
             if len(self._rest) > self.LONGEST:
                 self._rest.clear()
             for line in lines:
@@ -92,9 +92,9 @@ class FileStore:
         self._fd = fd
         self._lines = LineReader(fd)
 
-    def new_lines(self) -> Iterator[tuple[int, bytes]]:
+    def take_new_lines(self) -> Iterator[tuple[int, bytes]]:
         """See `Store`."""
-        return self._lines.new_lines()
+        return self._lines.take_new_lines()
 
     def read(self, location: int, size: int) -> bytes:
         """See `Store`."""
@@ -128,7 +128,7 @@ class Spool:
         self._segment_starts: deque[int] = deque()
         self._fds: deque[int] = deque()
         self._end = 0
-        self._taken = 0
+        self._next_offset = 0
         self._rest = bytearray()
 
     @property
@@ -142,13 +142,13 @@ class Spool:
         Raises:
             OSError: The disk is full.
         """
-        complete_bytes = data.rfind(b"\n") + 1
-        if not complete_bytes:
+        complete_size = data.rfind(b"\n") + 1
+        if not complete_size:
             self._rest += data
             if len(self._rest) > LineReader.LONGEST:
                 self._rest.clear()
             return
-        lines = bytes(self._rest) + data[:complete_bytes]
+        lines = bytes(self._rest) + data[:complete_size]
         if not self._fds or self._end - self._segment_starts[-1] >= self._segment:
             self._begin_segment()
         view = memoryview(lines)
@@ -156,7 +156,7 @@ class Spool:
         while view:
             written_bytes = os.pwrite(self._fds[-1], view, offset)
             view, offset = view[written_bytes:], offset + written_bytes
-        self._rest = bytearray(data[complete_bytes:])
+        self._rest = bytearray(data[complete_size:])
         self._end += len(lines)
 
     def end(self) -> None:
@@ -176,18 +176,18 @@ class Spool:
             os.close(self._fds.popleft())
             self._segment_starts.popleft()
 
-    def new_lines(self) -> Iterator[tuple[int, bytes]]:
+    def take_new_lines(self) -> Iterator[tuple[int, bytes]]:
         """See `Store`."""
-        while self._taken < self._end:
-            self._taken = max(self._taken, self.first)
+        while self._next_offset < self._end:
+            self._next_offset = max(self._next_offset, self.first)
             size = _CHUNK
-            while not (complete_bytes := (data := self.read(self._taken, size)).rfind(b"\n") + 1):
+            while not (complete_size := (data := self.read(self._next_offset, size)).rfind(b"\n") + 1):
                 if len(data) < size:
                     return  # another process truncated the file
                 size *= 8  # a long line
-            for line in data[:complete_bytes].split(b"\n")[:-1]:
-                location = self._taken
-                self._taken += len(line) + 1
+            for line in data[:complete_size].split(b"\n")[:-1]:
+                location = self._next_offset
+                self._next_offset += len(line) + 1
                 if line:
                     yield location, line
 
@@ -202,7 +202,7 @@ class Spool:
     @property
     def progress(self) -> tuple[int, int]:
         """See `Store`."""
-        return self._taken, self._end
+        return self._next_offset, self._end
 
     def close(self) -> None:
         """See `Store`."""

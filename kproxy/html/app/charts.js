@@ -3,7 +3,7 @@ import { setAttributes, shape } from "./elements.js";
 import { formatDuration, formatTime } from "./formats.js";
 
 const LEFT = 84, RIGHT = 46, TICKS = 20;
-const NARROW = 620, NARROW_LEFT = 66, NARROW_RIGHT = 28;
+const NARROW = 620, NARROW_LEFT = 76, NARROW_RIGHT = 28;
 const leftOf = (pixels) => pixels < NARROW ? NARROW_LEFT : LEFT, rightOf = (pixels) => pixels < NARROW ? NARROW_RIGHT : RIGHT;
 const plotWidth = (pixels) => Math.max(120, pixels - leftOf(pixels) - rightOf(pixels));
 const link = (href, className, label, ...children) => shape("a", { href, class: className, tabindex: -1, "aria-label": label }, ...children);

@@ -45,7 +45,7 @@ _TINY_SETTINGS = {
 _DRIVER_SETTINGS = {"spark.ui.showConsoleProgress": "false"}  # replaced by kproxy.spark.session.progress
 #: Packages that are sent to executors.
 _PACKAGES = "spark.submit.pyFiles"
-_CONNECT_PORT, _CONNECT_S = 15002, 10
+_CONNECT_PORT, _CONNECT_TIMEOUT_S = 15002, 10
 
 
 def session(
@@ -136,7 +136,7 @@ def _connect(url: str, settings: dict[str, str]) -> SparkSession:
     url_parts = urlsplit(url)
     address = (url_parts.hostname or "", url_parts.port or _CONNECT_PORT)
     try:
-        socket.create_connection(address, _CONNECT_S).close()  # Spark would retry for ten minutes
+        socket.create_connection(address, _CONNECT_TIMEOUT_S).close()  # Spark would retry for ten minutes
     except OSError as error:
         reason = error.strerror or "no answer"
         raise UserError(f"no Spark Connect server at {address[0]}:{address[1]}: {reason}") from None

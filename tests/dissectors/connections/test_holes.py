@@ -166,7 +166,7 @@ def test_loss_of_whole_frames_after_a_partial_one_keeps_the_stream_in_sync() -> 
     assert dialogue.client(heartbeat(4)) == ["> Heartbeat v0 #4 @84+24"]
 
 
-def test_loss_excuses_only_responses_to_the_lost_requests() -> None:
+def test_only_responses_to_lost_requests_are_attributed_to_the_loss() -> None:
     dialogue = Dialogue()
     dialogue.client(heartbeat(1))
     dialogue.lose(REQUEST, 28, frames=1)

@@ -8,7 +8,7 @@ from dissectors.diagnosis.payloads import diagnose_payload
 from dissectors.diagnosis.whole_payloads import is_whole_payload
 from dissectors.edits import Edit, write
 from dissectors.embedded.payload_formats import PAYLOADS as PAYLOAD_NAMES
-from dissectors.embedded.payload_formats import layouts_as_stated, layouts_at_version
+from dissectors.embedded.payload_formats import layouts_as_stated, layouts_for_version
 from dissectors.messages.message import Message
 from dissectors.rules.helpers.group_payloads import group_payloads, payload_deviation
 from dissectors.wire.decode import decode
@@ -138,7 +138,7 @@ def test_streams_user_data_is_examined_inside_the_subscription() -> None:
     body = layouts_as_stated(SUBSCRIPTION, b"\x00\x01").body
     inner = PAYLOADS["streams-sub-7"]
     wrong_edit = Edit.of("length_encoding", "user_end_point", written="int16")
-    layout = layouts_at_version("SubscriptionInfoData", 7).body
+    layout = layouts_for_version("SubscriptionInfoData", 7).body
     broken = write(wrong_edit, layout, decode(layout, inner).values)
     assert len(broken) == len(inner) - 2
     for user_data, count in ((inner, 0), (broken, 1)):

@@ -330,7 +330,7 @@ def test_candidates_leave_the_original_layout_unchanged() -> None:
         assert repr(kafka_layout) == original_repr
 
 
-def test_details_of_every_kind_have_a_type() -> None:
+def test_edit_details_use_only_the_known_types() -> None:
     assert {str(type_) for kind in KINDS.values() for type_ in kind.details.values()} == {
         "<class 'int'>",
         "<class 'str'>",

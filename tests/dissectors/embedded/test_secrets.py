@@ -237,7 +237,7 @@ def test_secrets_of_the_message_itself_are_redacted() -> None:
     assert embedded.expand(message)["auth_bytes"] == b"v=secret"
 
 
-def test_message_of_an_unknown_version_has_no_payloads() -> None:
+def test_message_with_an_unknown_version_is_left_unexpanded() -> None:
     message = read_response(unhex("00 00 00 06  00 00 00 07  00 00"), 1, 99)
     assert embedded.expand(message) == {}
     assert embedded.expand_nodes(message, Node("body", 8, 10)) == []

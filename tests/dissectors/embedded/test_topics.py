@@ -175,7 +175,7 @@ def test_fields_in_compressed_records_have_the_span_of_the_records(compression: 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_internal_record_is_decoded_in_message_sets(magic: int, compression: str) -> None:
+def test_internal_topic_record_is_decoded_in_message_sets(magic: int, compression: str) -> None:
     entry = {"magic": magic, "compression": compression, "records": [{"key": OFFSET_KEY, "value": OFFSET_VALUE}]}
     message = fetch_response("__consumer_offsets", encode_records([entry]))
     [row] = embedded.expand(message)["responses"]

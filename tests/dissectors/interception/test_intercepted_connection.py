@@ -102,7 +102,7 @@ def chunks(data: bytes, cuts: Sequence[int]) -> list[bytes]:
 @pytest.mark.slow
 @settings(deadline=None)
 @given(conversations(), st.lists(st.integers(0, 10_000), max_size=12), st.lists(st.integers(0, 10_000), max_size=12))
-def test_unwanted_bytes_pass_unchanged_however_they_are_cut(
+def test_only_wanted_responses_are_replaced_however_the_streams_are_chunked(
     exchanges: list[tuple[bytes, bytes]], request_cuts: list[int], response_cuts: list[int]
 ) -> None:
     changed_frame = b"\0\0\0\5other"

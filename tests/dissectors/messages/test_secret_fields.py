@@ -51,7 +51,7 @@ def test_secrets_of_a_message_are_redacted_in_every_output(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MESSAGES_WITH_SECRETS)
-def test_redacted_frame_still_decodes(name: str) -> None:
+def test_redacted_frame_decodes_and_lacks_the_secret(name: str) -> None:
     message = MESSAGES_WITH_SECRETS[name]
     frame = redaction.redacted_frame(message)
     assert SECRET not in frame

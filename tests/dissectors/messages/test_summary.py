@@ -322,7 +322,7 @@ def test_summary_of_any_fetch_matches_its_batches(
     assert topic.batches == sum(len(counts) for *_, counts, _ in partitions)
 
 
-def test_errors_have_the_path_of_their_code() -> None:
+def test_errors_carry_the_path_of_their_error_code() -> None:
     body = {
         "error_code": 0,
         "responses": [

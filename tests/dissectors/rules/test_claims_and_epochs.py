@@ -116,8 +116,8 @@ def test_claimed_partition_counts_only_while_the_coordinator_accepts_it(story: s
     assert bool(findings(story, "S096")) is is_found
 
 
-@pytest.mark.parametrize(("generation", "is_found"), [(5, True), (-1, False)])
-def test_claims_without_a_generation_do_not_count(generation: int, is_found: bool) -> None:
+@pytest.mark.parametrize(("generation", "is_reported"), [(5, True), (-1, False)])
+def test_claims_are_compared_only_if_they_have_a_generation(generation: int, is_reported: bool) -> None:
     def member_entry(member: str) -> str:
         data = (
             f'"topics": ["t"], "owned_partitions": [{{"topic": "t", "partitions": [1]}}], "generation_id": {generation}'
@@ -130,7 +130,7 @@ def test_claims_without_a_generation_do_not_count(generation: int, is_found: boo
         '< {"generation_id": 6, "leader": "a", "member_id": "a", "protocol_type": "consumer", '
         f'"members": [{member_entry("a")}, {member_entry("b")}]}}\n'
     )
-    assert bool(findings(story, "S096")) is is_found
+    assert bool(findings(story, "S096")) is is_reported
 
 
 def test_refused_subscription_request_does_not_replace_the_subscription() -> None:

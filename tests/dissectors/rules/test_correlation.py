@@ -52,7 +52,7 @@ open 2 client=10.0.0.9:50000 server=10.0.0.1:9092
 """
 
 
-def test_response_to_a_request_of_an_ended_connection_is_named() -> None:
+def test_orphan_response_names_the_request_it_probably_answers() -> None:
     [finding] = findings(REUSED_PORT, "C001")
     assert "it probably answers Produce v7 (correlation id 9) of connection story-1" in finding.message
     assert "from the same port and which ended 5 s before" in finding.message

@@ -56,7 +56,7 @@ def test_member_id_is_abandoned_even_if_the_server_closed_the_connection() -> No
     assert len(rule_messages("S014", MEMBER_ID_REQUIRED, "close by=server how=reset", "+60s")) == 1
 
 
-def test_consumers_with_one_client_id_have_their_own_member_ids() -> None:
+def test_distinct_members_with_the_same_client_id_are_not_reported() -> None:
     joins = "".join(
         f"open {number} client=10.0.0.9:5000{number}\n" + join_group(number, f"m-{number}", connection=number)
         for number in range(1, 8)

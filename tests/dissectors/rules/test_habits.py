@@ -390,7 +390,7 @@ def test_rebalances_that_stop_all_members_are_reported() -> None:
     assert rule_messages(single_member, "H016") == rule_messages(same_generation, "H016") == []
 
 
-def test_different_assignors_are_found_in_either_response_order() -> None:
+def test_different_assignors_are_reported_in_either_response_order() -> None:
     requests = [
         '> JoinGroup v5 {"group_id": "g", "member_id": "m", "protocol_type": "consumer", "protocols":'
         ' [{"name": "range"}]}',

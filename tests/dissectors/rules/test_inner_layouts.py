@@ -12,7 +12,7 @@ import pytest
 from dissectors import records
 from dissectors.connections.events import Direction
 from dissectors.edits import Edit, frame_layout, parse, write
-from dissectors.embedded.payload_formats import layouts_at_version
+from dissectors.embedded.payload_formats import layouts_for_version
 from dissectors.messages.message import Message, api_layouts
 from dissectors.wire.decode import decode
 from kproxy.inspection.explain import explain
@@ -58,7 +58,7 @@ KEYS = {
 
 def fetch_value(name: str, version: int, edit: Edit | None, **batch: Any) -> Message:
     topic, key = KEYS[name]
-    layouts = layouts_at_version(name, version)
+    layouts = layouts_for_version(name, version)
     body = write(edit, layouts.body, VALUES[name, version])
     value = version.to_bytes(2, "big") + body
     return fetch_response(topic, records.encode([{"records": [{"key": key, "value": value}]} | batch]))
@@ -120,7 +120,7 @@ def test_wrong_subscription_inside_a_group_record_is_diagnosed() -> None:
     values = VALUES["GroupMetadataValue", 3]
     inner_edit = Edit.of("field_missing", "owned_partitions", where=2)
     edit = Edit.of("embedded_layout", "members[].subscription", payload="ConsumerProtocolSubscription", edit=inner_edit)
-    body = write(edit, layouts_at_version("GroupMetadataValue", 3).body, values)
+    body = write(edit, layouts_for_version("GroupMetadataValue", 3).body, values)
     message = fetch_response(
         "__consumer_offsets", records.encode([{"records": [{"key": GROUP_KEY, "value": b"\x00\x03" + body}]}])
     )
@@ -146,11 +146,11 @@ def test_real_frames_have_no_inner_layout_errors(name: str) -> None:
 def test_wrong_assignment_inside_a_connect_state_is_diagnosed() -> None:
     inner_edit = Edit.of("field_missing", "config_offset", where=3)
     correct_payload = PAYLOADS["connect-assign-1"]
-    layouts = layouts_at_version("ConnectAssignment", 1)
+    layouts = layouts_for_version("ConnectAssignment", 1)
     broken_payload = correct_payload[:2] + write(
         inner_edit, layouts.body, decode(layouts.body, correct_payload, 2).values
     )
-    state = layouts_at_version("ConnectWorkerState", 1).body
+    state = layouts_for_version("ConnectWorkerState", 1).body
     for allocation, count in ((correct_payload, 0), (broken_payload, 1)):
         values = {"url": "http://worker-2:8083/", "config_offset": 87, "allocation": allocation}
         protocols = [{"name": "compatible", "metadata": b"\x00\x01" + write(None, state, values)}]

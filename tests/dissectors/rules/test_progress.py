@@ -59,7 +59,7 @@ def test_stuck_consumer_continues_after_the_last_of_several_batches() -> None:
 
 
 @pytest.mark.parametrize(("isolation_level", "code"), [(1, "S061"), (0, None)])
-def test_aborted_records_are_no_progress_for_read_committed(isolation_level: int, code: str | None) -> None:
+def test_aborted_records_count_as_progress_only_for_read_uncommitted(isolation_level: int, code: str | None) -> None:
     story = 7 * fetch_profiles(
         96,
         batch(96, 1, "a", "b", is_transactional=True, producer_id=9, producer_epoch=0, base_sequence=0),

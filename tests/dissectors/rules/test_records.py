@@ -165,7 +165,7 @@ def test_number_of_sampled_topics_is_limited() -> None:
     assert len(sampler.batches) <= MAX_TOPICS + 1
 
 
-def test_headers_and_crcs_are_always_checked() -> None:
+def test_batch_headers_and_crcs_are_checked_in_every_batch() -> None:
     valid_produce = produce_data('[{"records": [{"value": "a"}]}]')
     invalid_produce = produce_data('[{"crc": 1, "crc_valid": false, "records": [{"value": "a"}]}]')
     assert record_codes(20 * valid_produce + invalid_produce) == ["R001"]

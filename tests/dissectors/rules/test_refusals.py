@@ -23,9 +23,9 @@ def is_owned(code: int) -> bool:
 
 @pytest.mark.parametrize("code", sorted(generic_judgements()))
 def test_single_error_is_reported_only_if_it_is_final(code: int) -> None:
-    reported = error_findings(end_transaction(code))
+    findings_in_parts = error_findings(end_transaction(code))
     is_final = judgement("EndTxn", code).nature is Nature.FINAL
-    assert [finding.code for finding in reported] == (["E001"] if is_final and not is_owned(code) else [])
+    assert [finding.code for finding in findings_in_parts] == (["E001"] if is_final and not is_owned(code) else [])
 
 
 def test_relevant_request_values_are_quoted() -> None:
@@ -143,11 +143,11 @@ def test_errors_in_a_guessed_layout_are_not_judged() -> None:
 def test_response_with_very_many_errors_is_reported_in_parts() -> None:
     topics = [{"name": f"t{index}", "error_code": 44 if index % 2 else 36} for index in range(5_000)]
     requested_topics = [{"name": f"t{index}"} for index in range(5_000)]
-    reported = error_findings(
+    findings_in_parts = error_findings(
         f"> CreateTopics v5 {json.dumps({'topics': requested_topics})}\n< {json.dumps({'topics': topics})}\n"
     )
-    assert sorted(finding.severity for finding in reported) == ["info", "warning"]
-    assert all("and 97 more" in part.message for part in reported)
+    assert sorted(finding.severity for finding in findings_in_parts) == ["info", "warning"]
+    assert all("and 97 more" in finding.message for finding in findings_in_parts)
 
 
 def test_shared_group_of_several_targets_is_named_once() -> None:

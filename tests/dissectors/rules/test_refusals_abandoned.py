@@ -36,7 +36,7 @@ def test_producer_that_gave_up_is_reported() -> None:
     )
 
 
-def test_client_that_gives_up_after_a_transient_error_is_reported() -> None:
+def test_client_is_reported_only_if_it_gives_up_after_a_transient_error() -> None:
     [finding] = abandoned_findings(commit_with_error(14) + "+9s\n")
     assert (finding.severity, finding.direction, finding.offset) == ("warning", "request", 0)
     assert finding.message.startswith(
@@ -45,16 +45,18 @@ def test_client_that_gives_up_after_a_transient_error_is_reported() -> None:
     )
     assert not abandoned_findings(commit_with_error(14) + "+2s\n" + commit_with_error(0) + "+9s\n")
     other_client = commit_with_error(0).replace("> ", "> as other ")
-    assert abandoned_findings(commit_with_error(14) + other_client + "+9s\n"), "another client's request does not count"
+    assert abandoned_findings(commit_with_error(14) + other_client + "+9s\n"), (
+        "a commit by another client is not a retry"
+    )
     join = '> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}\n'
     assert not abandoned_findings(commit_with_error(14) + join + '< {"error_code": 0, "generation_id": 2}\n+9s\n'), (
-        "it rejoins instead"
+        "a client that rejoins has not given up"
     )
-    assert not abandoned_findings(commit_with_error(25) + "+9s\n"), "that is G011"
+    assert not abandoned_findings(commit_with_error(25) + "+9s\n"), "G011 reports error 25"
     assert not abandoned_findings('> FindCoordinator v2 {"key": "g"}\n< {"error_code": 15}\n+9s\n'), (
-        "a lookup is repeated only when it is needed"
+        "a coordinator lookup need not be repeated"
     )
-    assert not abandoned_findings(commit_with_error(28) + "+9s\n"), "an error that does not pass"
+    assert not abandoned_findings(commit_with_error(28) + "+9s\n"), "error 28 is not transient"
 
 
 def test_client_that_disconnects_after_a_transient_error_is_reported() -> None:

@@ -7,7 +7,7 @@ import json
 from tests.dissectors.rules.refusal_stories import error_findings
 
 
-def test_error_contradicted_by_the_request_is_blamed_on_the_broker() -> None:
+def test_error_is_blamed_on_the_broker_only_if_the_request_contradicts_it() -> None:
     request = '> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 45000, "member_id": "%s"}\n'
     loop = 9 * (request.replace("%s", "m-1") + '< {"error_code": 79, "member_id": "m-1"}\n+500ms\n')
     [finding] = error_findings(loop)

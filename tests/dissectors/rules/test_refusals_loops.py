@@ -43,14 +43,14 @@ def test_loop_is_an_error_if_all_requests_fail_or_if_it_lasts() -> None:
     assert reported[0].message.startswith("3 of 5 Produce requests")
 
 
-def test_success_resets_the_count() -> None:
+def test_success_resets_only_the_count_of_its_client_and_partition() -> None:
     failures = 2 * (produce_with_error(19) + "+1s\n")
     assert not error_findings(4 * (failures + produce_with_error(0)))
     assert error_findings(failures + produce_with_error(0, partition=1) + failures), (
-        "the success of another partition resets nothing"
+        "a success on another partition must not reset the count"
     )
     assert error_findings(failures + produce_with_error(0).replace("> ", "> as other ") + failures), (
-        "nor does the success of another client"
+        "a success of another client must not reset the count"
     )
 
 

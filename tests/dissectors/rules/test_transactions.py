@@ -286,7 +286,7 @@ def test_moved_offset_may_be_blocked_again() -> None:
     assert finding.message.startswith("t[0]: the last stable offset 7 has not moved for 21 s, while 3 records")
 
 
-def test_unobserved_producer_may_still_end_its_transaction() -> None:
+def test_transaction_of_an_unobserved_producer_is_a_warning_only_after_minutes() -> None:
     [finding] = findings(UNCOMMITTED_FETCHES, "T006")
     assert finding.severity == "info"
     assert "a transaction (producer 9001, epoch 0), whose requests were not observed here, holds it" in finding.message

@@ -216,7 +216,7 @@ def test_start_of_a_partition_is_not_taken_for_its_end() -> None:
     assert not findings(after_fetch + LISTED % (-2, 0) + COMMIT % (90, "") + COMMITTED, "S043")
 
 
-def test_listed_end_counts_unless_a_later_one_is_known() -> None:
+def test_listed_end_offset_is_used_unless_a_later_one_was_fetched() -> None:
     committed = COMMIT % (50, "") + COMMITTED
     assert (
         "ends at 60"

@@ -135,7 +135,7 @@ def test_token_without_claims_has_no_user_name(token: str) -> None:
     assert read_client("OAUTHBEARER", 1, bearer_message(token)) == OAuthBearerClientFirst(is_opaque=token == "opaque")
 
 
-def test_example_of_rfc_7628_is_read() -> None:
+def test_rfc_7628_example_is_parsed() -> None:
     """RFC 7628, section 4.1, with other key-value pairs and an authorization id."""
     data = bearer_message(
         "vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==", "n,a=user@example.com,", "host=server\x01port=143\x01"

@@ -58,23 +58,23 @@ def struct_values(layout_: Layout, topic: str) -> st.SearchStrategy[dict[str, An
 
 @pytest.mark.slow
 @pytest.mark.parametrize("api", APIS)
-async def test_every_request_gets_a_response(api: str) -> None:
+async def test_every_request_that_expects_a_response_gets_one(api: str) -> None:
     api_info = schemas.api_by_name(api)
     assert api_info is not None
     async with broker_client(topics={"t": 2}) as client:
-        topic, drawn = topic_id(client, "t"), []
+        topic, drawn_requests = topic_id(client, "t"), []
 
         @settings(max_examples=8, suppress_health_check=list(HealthCheck), deadline=None)
         @given(st.data())
         def draw(data: st.DataObject) -> None:
             versions = range(api_info.min_version, api_info.max_version + 1)
-            drawn.extend(
+            drawn_requests.extend(
                 (version, data.draw(struct_values(layout(f"{api}Request", version), topic))) for version in versions
             )
 
         draw()
-        for version, values in drawn:
+        for version, values in drawn_requests:
             if values.get("acks") == 0:
                 continue
             await client(api, version, values)
-        assert len(drawn) > 20
+        assert len(drawn_requests) > 20

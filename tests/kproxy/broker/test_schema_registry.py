@@ -198,10 +198,10 @@ async def test_non_avro_schemas_are_not_compared_and_the_response_says_so() -> N
 async def test_references_are_resolved_and_block_deletion() -> None:
     async with registry() as (send, _):
         await send("POST /subjects/r/versions", avro(RECORD))
-        user = avro(["null", "R"]) | {"references": [{"name": "R", "subject": "r", "version": 1}]}
+        referencing_schema = avro(["null", "R"]) | {"references": [{"name": "R", "subject": "r", "version": 1}]}
         assert (await send("POST /subjects/u/versions", avro(["null", "R"])))[1] == 42201
-        assert (await send("POST /subjects/u/versions", user))[0] == 200
-        assert (await send("GET /schemas/ids/2"))[1]["references"] == user["references"]
+        assert (await send("POST /subjects/u/versions", referencing_schema))[0] == 200
+        assert (await send("GET /schemas/ids/2"))[1]["references"] == referencing_schema["references"]
         assert await send("GET /subjects/r/versions/1/referencedby") == (200, [2])
         assert await send("DELETE /subjects/r/versions/1") == (422, 42206)
         assert await send("DELETE /subjects/r") == (422, 42206)

@@ -360,7 +360,7 @@ def test_duplicate_acknowledgements_leave_a_gap_open() -> None:
     ]
 
 
-def test_gap_before_the_fin_is_lost() -> None:
+def test_missing_bytes_before_the_fin_are_reported_as_lost() -> None:
     assert summarise_after_handshake(
         tcp_packet(107, ack=500, flags=FIN_ACK), tcp_packet(500, ack=108, flags=FIN_ACK, server=True)
     ) == [

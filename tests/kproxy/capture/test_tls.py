@@ -73,7 +73,7 @@ def test_reports_a_missing_start_of_the_connection() -> None:
         assert decryptor.problem == "the beginning of the TLS connection is not in the capture"
 
 
-def test_missing_record_ends_decryption_with_a_reason() -> None:
+def test_missing_tls_record_ends_decryption_with_a_reason() -> None:
     decryptor = TlsDecryptor(KeyLog(SESSION["keylog"]))
     received = chunks(SESSION)
     last_server_chunk = max(index for index, (direction, _) in enumerate(received) if direction == 1)

@@ -107,7 +107,7 @@ def test_plaintext_tls_and_sasl_listeners_work_side_by_side(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_metadata_has_the_advertised_address(tmp_path: Path) -> None:
+def test_metadata_contains_the_advertised_address(tmp_path: Path) -> None:
     port = free_port()
     options = "--advertised", "kafka.example:19092", "--no-trace"
     with running_broker(tmp_path, 1, "--listen", f"127.0.0.1:{port}", *options) as listeners:

@@ -44,7 +44,7 @@ EXPECTED = [
         HEXDUMP,
     ],
 )
-def test_explains_a_request_byte_by_byte(kproxy: Run, pasted: str) -> None:
+def test_explain_shows_a_request_byte_by_byte(kproxy: Run, pasted: str) -> None:
     result = kproxy("explain", "-", stdin=pasted)
     assert result.returncode == 0, result.stderr
     title, *rows = result.stdout.splitlines()
@@ -66,7 +66,7 @@ def test_reports_a_wrong_length_prefix_and_the_correct_one(kproxy: Run) -> None:
     assert "Metadata v0 request" in result.stdout
 
 
-def test_explains_a_request_without_its_length_prefix(kproxy: Run) -> None:
+def test_explain_accepts_a_request_without_its_length_prefix(kproxy: Run) -> None:
     result = kproxy("explain", METADATA[12:])
     assert result.stderr == f"note: {MISSING}\n"
     assert result.returncode == 0

@@ -86,7 +86,7 @@ def test_shows_the_bytes_of_a_capture_at_any_detail(kproxy: Run) -> None:
     )
 
 
-def test_writes_findings_as_json_sarif_and_junit(kproxy: Run, trace: Path) -> None:
+def test_findings_are_written_as_json_sarif_and_junit(kproxy: Run, trace: Path) -> None:
     select = ("--select", "L001,C001")
     parsed = json.loads(kproxy("dissect", "--findings", "--json", *select, trace).stdout)
     assert [(finding["code"], finding["count"], finding["connections"]) for finding in parsed] == [

@@ -126,7 +126,7 @@ def test_counts_findings_and_requests_in_flight(tmp_path: Path, broker: Broker) 
 
 
 @pytest.mark.slow
-def test_serves_many_scrapes_despite_slow_clients(tmp_path: Path, broker: Broker) -> None:
+def test_http_server_answers_many_scrapes_despite_slow_clients(tmp_path: Path, broker: Broker) -> None:
     with serving(tmp_path, broker.port) as served:
         slow_connections = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(300)]
         for connection in slow_connections:

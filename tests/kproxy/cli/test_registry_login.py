@@ -71,7 +71,7 @@ CERTIFICATE = ["--registry-cert", "cert.pem", "--registry-key", "key.pem"]
     ],
     ids=["token", "user", "wrong token", "no certificate", "unknown CA"],
 )
-def test_logs_in_to_the_registry_or_reports_the_problem(
+def test_registry_login_succeeds_or_reports_the_problem(
     kproxy: Run, tmp_path: Path, pem: Path, registry: str, options: list[str], secret: str, problem: str | None
 ) -> None:
     (tmp_path / "secret").write_text(f"{secret}\n")

@@ -403,7 +403,7 @@ def test_relays_from_several_listeners_including_a_unix_socket(tmp_path: Path, b
 
 
 @pytest.mark.slow
-def test_compressed_trace_can_be_read(tmp_path: Path, broker: Broker) -> None:
+def test_dissect_reads_a_compressed_trace(tmp_path: Path, broker: Broker) -> None:
     with running(tmp_path, "--upstream", f"127.0.0.1:{broker.port}", "--compress", "-q", "--strict-trace") as proxy:
         proxy.send_requests(2)
         proxy.end()

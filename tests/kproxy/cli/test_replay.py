@@ -76,7 +76,9 @@ open 2 client=10.0.0.9:2 server=10.0.0.2:9092
 
 
 @pytest.mark.kproxy_broker(brokers=2)
-def test_replays_a_capture_of_two_brokers(kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path) -> None:
+def test_replayed_trace_of_two_brokers_gets_equal_responses(
+    kproxy: Run, kproxy_broker: BrokerThread, tmp_path: Path
+) -> None:
     recorded_trace = tmp_path / "trace.jsonl"
     recorded_trace.write_bytes(b"".join(map(encode_line, lines(CLUSTER))))
     result = kproxy("replay", recorded_trace, kproxy_broker.bootstrap.partition(",")[0], "--speed", "max")

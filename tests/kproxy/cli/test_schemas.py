@@ -146,7 +146,7 @@ def test_import_of_lines_keeps_other_release_lines(
 
 
 @pytest.mark.usefixtures("tools")
-def test_check_finds_files_with_a_different_encoding(
+def test_check_reports_files_with_a_different_encoding(
     tmp_path: Path, jars: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ("3.9.1", "4.4.0", "--jars", jars, "--output", tmp_path)

@@ -205,12 +205,12 @@ def test_several_proxies_are_listed_as_commands(monkeypatch: pytest.MonkeyPatch)
         greeting(control_socket_path(8), "127.0.0.1:19093", pid=8),
     ):
         with pytest.raises(UserError) as raised:
-            tui.source_of(args, partial(tui.refuse_ambiguous, "web"))
+            tui.open_source(args, partial(tui.refuse_ambiguous, "web"))
         assert "\n".join([str(raised.value), *raised.value.lines]) == (
             "several proxies are running; choose one:\n"
             "  kproxy web 127.0.0.1:9092   127.0.0.1:9092 -> b:1 (pid 7)\n"
             "  kproxy web 127.0.0.1:19093  127.0.0.1:19093 -> b:1 (pid 8)"
         )
-        source = tui.source_of(args, lambda choices: choices[1][0])
+        source = tui.open_source(args, lambda choices: choices[1][0])
         assert source.name == "127.0.0.1:19093"
         source.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kproxy.comparison.traffic import RecordedTraffic, traffic_of
+from kproxy.comparison.traffic import RecordedTraffic, collect_traffic
 from kproxy.trace.lines import ErrorEntry, FindingEntry, Line, RequestLine, ResponseLine
 
 TS = "2026-01-01T00:00:00.000000Z"
@@ -30,4 +30,4 @@ def lines(*connections: Sequence[Exchange], client_ids: Sequence[str] = (), find
 
 
 def traffic(*connections: Sequence[Exchange], **options: Any) -> RecordedTraffic:
-    return traffic_of("x.jsonl", lines(*connections, **options))
+    return collect_traffic("x.jsonl", lines(*connections, **options))

@@ -10,7 +10,7 @@ import pytest
 from kproxy.comparison.bodies import DifferenceKind
 from kproxy.comparison.compare import compare_traffic
 from kproxy.comparison.differences import Aspect, TrafficComparison
-from kproxy.comparison.traffic import RecordedTraffic, traffic_of
+from kproxy.comparison.traffic import RecordedTraffic, collect_traffic
 from kproxy.trace.lines import CloseLine, RequestLine
 from tests.kproxy.comparison.sample_traffic import Exchange, lines, traffic
 
@@ -133,7 +133,7 @@ def test_text_that_may_differ_is_ignored() -> None:
     def traffic_of_run(run: int) -> RecordedTraffic:
         body = {"topics": [{"name": f"orders-{run}"}]}
         recorded_lines = lines([("CreateTopics", 7, body, body)], client_ids=(f"app-{run}",))
-        return traffic_of("x.jsonl", recorded_lines, text=re.compile(r"(?<=-)\d+"))
+        return collect_traffic("x.jsonl", recorded_lines, mask_pattern=re.compile(r"(?<=-)\d+"))
 
     assert differences(traffic_of_run(1), traffic_of_run(23)) == []
 
@@ -142,9 +142,9 @@ def test_response_is_not_paired_with_a_request_on_an_earlier_connection() -> Non
     [request_line, response_line] = lines([("Metadata", 12, {})])
     assert isinstance(request_line, RequestLine)
     close_line = CloseLine(v=1, ts=request_line.ts, connection_id=request_line.connection_id, client="c", server="s")
-    [connection] = traffic_of("x.jsonl", [request_line, close_line, response_line]).connections
+    [connection] = collect_traffic("x.jsonl", [request_line, close_line, response_line]).connections
     assert [exchange.response for exchange in connection.exchanges] == [None]
-    [connection] = traffic_of("x.jsonl", [request_line, response_line, close_line]).connections
+    [connection] = collect_traffic("x.jsonl", [request_line, response_line, close_line]).connections
     assert [exchange.response for exchange in connection.exchanges] == [response_line]
 
 

@@ -192,7 +192,7 @@ def test_candidates_are_listed_if_none_or_several_match(socket_dir: Path) -> Non
             find("9092")
 
 
-def test_no_address_is_needed_if_only_one_proxy_runs(socket_dir: Path) -> None:
+def test_find_only_requires_exactly_one_running_proxy(socket_dir: Path) -> None:
     with pytest.raises(ControlError):
         find_only()
     with greeting(socket_dir / "1.sock", pid=1):

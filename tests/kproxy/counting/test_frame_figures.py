@@ -41,12 +41,12 @@ def test_merged_stats_equal_those_of_all_frames() -> None:
 
 
 def test_unknown_errors_do_not_displace_known_ones() -> None:
-    counts = ErrorCounts()
+    counter = ErrorCounts()
     for number in range(3 * MAX_NAMES):
-        counts.add([ErrorEntry("error_code", number, f"UNKNOWN_ERROR_{number}")])
-    counts.add([ErrorEntry("error_code", 6, "NOT_LEADER_OR_FOLLOWER")])
-    error_counts = dict(counts.row())
-    assert (error_counts["NOT_LEADER_OR_FOLLOWER"], error_counts[OTHERS], len(error_counts)) == (
+        counter.add([ErrorEntry("error_code", number, f"UNKNOWN_ERROR_{number}")])
+    counter.add([ErrorEntry("error_code", 6, "NOT_LEADER_OR_FOLLOWER")])
+    counts_by_name = dict(counter.row())
+    assert (counts_by_name["NOT_LEADER_OR_FOLLOWER"], counts_by_name[OTHERS], len(counts_by_name)) == (
         1,
         2 * MAX_NAMES,
         MAX_NAMES + 2,

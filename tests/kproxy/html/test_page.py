@@ -129,7 +129,7 @@ def test_response_is_shown_with_its_fields_bytes_and_marks(bug: ParsedPage) -> N
     assert ["edit", "throttle_time_ms from version 3 is also written (over 99% sure)"] in finding["notes"]
 
 
-def test_errors_of_a_response_are_explained_once_each() -> None:
+def test_repeated_response_error_is_explained_once() -> None:
     names = [
         ("topics[0].error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION"),
         ("topics[1].error_code", 3, "UNKNOWN_TOPIC_OR_PARTITION"),

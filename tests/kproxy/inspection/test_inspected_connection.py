@@ -25,9 +25,9 @@ class ResumedConnection:
         )
 
     def feed(self, direction: Direction, data: bytes) -> list[Line]:
-        new_lines = self.inspector.receive_data(5, direction, data, at=AT)
-        self.lines += new_lines
-        return new_lines
+        take_new_lines = self.inspector.receive_data(5, direction, data, at=AT)
+        self.lines += take_new_lines
+        return take_new_lines
 
     def lose(self, direction: Direction, size: int, frames: int) -> None:
         self.lines += self.inspector.lose(5, direction, size, at=AT, reason=INSPECTOR_WAS_RESTARTED, frames=frames)

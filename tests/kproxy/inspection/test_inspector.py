@@ -41,17 +41,17 @@ class ObservedConnection:
         self.lines: list[Line] = self.inspector.open(5, "10.0.0.1:40000", "10.0.0.2:9092", at=AT)
 
     def client_sends(self, data: bytes, at: int = 0) -> Any:
-        self.lines += (new_lines := self.inspector.receive_data(5, Direction.REQUEST, data, at=AT + at))
-        return new_lines[-1] if new_lines else None
+        self.lines += (take_new_lines := self.inspector.receive_data(5, Direction.REQUEST, data, at=AT + at))
+        return take_new_lines[-1] if take_new_lines else None
 
     def server_sends(self, data: bytes, at: int = 0) -> Any:
-        self.lines += (new_lines := self.inspector.receive_data(5, Direction.RESPONSE, data, at=AT + at))
-        return new_lines[-1] if new_lines else None
+        self.lines += (take_new_lines := self.inspector.receive_data(5, Direction.RESPONSE, data, at=AT + at))
+        return take_new_lines[-1] if take_new_lines else None
 
     def close(self, **options: Any) -> CloseLine:
-        self.lines += (new_lines := self.inspector.close(5, **{"at": AT} | options))
-        assert isinstance(new_lines[-1], CloseLine)
-        return new_lines[-1]
+        self.lines += (take_new_lines := self.inspector.close(5, **{"at": AT} | options))
+        assert isinstance(take_new_lines[-1], CloseLine)
+        return take_new_lines[-1]
 
 
 def test_open_line_has_both_endpoints() -> None:
@@ -140,7 +140,7 @@ def test_generation_of_a_response_defaults_to_that_of_its_request() -> None:
     assert session.client_sends(request("LeaveGroup", 1, {"group_id": "g"}, correlation_id=4)).generation_id is None
 
 
-def test_api_versions_request_and_response_have_the_client_software() -> None:
+def test_api_versions_lines_carry_the_client_software() -> None:
     session = ObservedConnection()
     software = {"client_software_name": "librdkafka", "client_software_version": "2.16.0"}
     request_line = session.client_sends(request("ApiVersions", 3, software))
@@ -156,7 +156,7 @@ def test_api_versions_request_and_response_have_the_client_software() -> None:
     [("Metadata", 12, "c-1", "c-1"), ("Metadata", 1, None, None), ("DescribeCluster", 1, "c-1", "c-1"),
      ("Metadata", 12, "", None)],
 )  # fmt: skip
-def test_responses_about_the_cluster_have_its_id_and_brokers(
+def test_cluster_lines_carry_the_cluster_id_and_brokers(
     api: str, version: int, cluster_id: str | None, expected_id: str | None
 ) -> None:
     session = ObservedConnection()

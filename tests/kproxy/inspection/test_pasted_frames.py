@@ -42,7 +42,7 @@ def test_frames_keep_their_length_prefix() -> None:
 
 
 @pytest.mark.slow
-def test_recognises_a_missing_prefix_in_frames_of_every_api() -> None:
+def test_missing_prefix_is_recognised_in_frames_of_every_api() -> None:
     missing_counts: Counter[bool] = Counter()
     for frame, answered_request in corpus():
         message = read_request(frame) if answered_request is None else read_response(frame, *answered_request)  # type: ignore[misc]

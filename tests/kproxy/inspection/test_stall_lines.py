@@ -117,7 +117,7 @@ def test_stall_line_has_members_broker_and_error() -> None:
     assert (stall.server, stall.group_id) == ("b1:9092", "rejected_member_rejoins")
 
 
-def test_writes_stalls_as_time_passes_and_at_the_end() -> None:
+def test_stalls_are_written_as_time_passes_and_at_the_end() -> None:
     inspector = Inspector("n-1")
     inspector.open(1, "10.0.0.1:4000", "b1:9092", at=BEGAN)
     join = request("JoinGroup", 5, {"group_id": "g", "member_id": "m", "protocol_type": "consumer"})

@@ -122,7 +122,7 @@ async def test_connected_clients_prove_that_the_upstream_is_reachable() -> None:
 
 
 async def test_check_is_shorter_than_the_kubernetes_timeout() -> None:
-    assert health._CONNECT_S < 1
+    assert health._CONNECT_TIMEOUT_S < 1
 
 
 async def test_relay_is_not_ready_without_file_descriptors() -> None:

@@ -89,18 +89,18 @@ def test_connection_that_no_worker_opened_is_new(pool: PoolWithLines) -> None:
 
 
 def test_pool_waits_when_it_holds_too_many_bytes(pool: PoolWithLines, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool.pool, "_most_held", 3 * len(FRAME))
+    monkeypatch.setattr(pool.pool, "_max_pending_bytes", 3 * len(FRAME))
     pool.put(OPEN, data_message(), data_message(), tap_messages.TapReplaced(1, Direction.REQUEST, AT, FRAME))
     assert pool.lines == []
     pool.put(data_message())
     assert [line.offset for line in pool.lines_of(RequestLine)] == [0, len(FRAME), 2 * len(FRAME)]
-    assert pool.pool._held == 0
+    assert pool.pool._pending_bytes == 0
 
 
 def test_pool_does_not_keep_sent_payloads(pool: PoolWithLines) -> None:
     pool.put(OPEN, data_message(), tap_messages.TapReplaced(1, Direction.REQUEST, AT, FRAME))
     assert FRAME not in repr(pool.pool._pending).encode()
-    assert pool.pool._held == 2 * len(FRAME)
+    assert pool.pool._pending_bytes == 2 * len(FRAME)
     pool.pool.drain()
 
 

@@ -31,7 +31,7 @@ def start_worker(run: object) -> None:
         WorkerProcess(run, selector)  # type: ignore[arg-type]
 
 
-def test_closes_its_sockets_if_the_worker_cannot_be_forked(
+def test_start_worker_closes_both_sockets_if_fork_fails(
     socket_pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> int:

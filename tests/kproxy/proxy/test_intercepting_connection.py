@@ -99,7 +99,7 @@ async def test_several_delays_add_up() -> None:
             assert loop.time() - started_at >= due_s
 
 
-async def test_interceptor_can_answer_or_drop_a_request() -> None:
+async def test_answered_and_dropped_requests_do_not_reach_the_server() -> None:
     metadata_response = response("Metadata", 1, {"brokers": []}, correlation_id=1)
     actions: dict[int, Action] = {1: Answer(metadata_response), 2: Drop()}
     async with intercepted_peers(lambda header: actions.get(header.correlation_id, FORWARD)) as (client, server):

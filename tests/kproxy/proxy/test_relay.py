@@ -55,7 +55,7 @@ async def test_bytes_are_unchanged_on_several_connections_at_once() -> None:
             assert relay.totals.response_bytes == 6 * 400_000
 
 
-async def test_serves_hundreds_of_connections_at_once() -> None:
+async def test_relay_serves_hundreds_of_connections_at_once() -> None:
     with Broker() as broker:
         async with relaying(broker.address) as relay:
             peers = [await Peer.connect(relay.addresses[0]) for _ in range(300)]
@@ -328,9 +328,9 @@ async def test_cancelled_relay_closes_its_connections() -> None:
     addresses: list[str] = []
     with Broker() as broker:
         async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(relay_forever())
+            relay_task = tasks.create_task(relay_forever())
             await until(lambda: addresses)
             with await Peer.connect(addresses[0]) as client, await broker.accept() as server:
-                running.cancel()
+                relay_task.cancel()
                 assert await client.rest() == b""
                 assert await server.rest() == b""

@@ -23,7 +23,7 @@ REQUESTS, RESPONSES = (1, Direction.REQUEST), (1, Direction.RESPONSE)
 
 @pytest.fixture(autouse=True)
 def _send_small_messages_in_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.proxy.send_queue._PATIENCE_S", 0)
+    monkeypatch.setattr("kproxy.proxy.send_queue._SEND_DELAY_S", 0)
 
 
 class WatchedTap:

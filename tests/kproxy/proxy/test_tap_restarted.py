@@ -24,7 +24,7 @@ KIB = 1024
 
 @pytest.fixture(autouse=True)
 def _send_small_messages_in_the_next_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kproxy.proxy.send_queue._PATIENCE_S", 0)
+    monkeypatch.setattr("kproxy.proxy.send_queue._SEND_DELAY_S", 0)
 
 
 class Inspector:

@@ -76,7 +76,7 @@ async def test_reports_the_events_of_a_connection() -> None:
     assert times == sorted(times)
 
 
-async def test_reports_a_reset_after_a_fin_of_the_same_side() -> None:
+async def test_reset_after_a_fin_from_the_same_side_is_reported() -> None:
     with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()
         async with relaying(broker.address, tap=tap) as relay, connected(relay, broker) as (client, server):
@@ -86,8 +86,8 @@ async def test_reports_a_reset_after_a_fin_of_the_same_side() -> None:
             with pytest.raises(ConnectionError):
                 await send_forever(server, frame(10))
         _, _, *messages, closed, _ = await reading
-    ends = [(message.direction, message.how) for message in messages if isinstance(message, tap_messages.End)]
-    assert ends == [(Direction.REQUEST, "fin"), (Direction.REQUEST, "reset")]
+    end_events = [(message.direction, message.how) for message in messages if isinstance(message, tap_messages.End)]
+    assert end_events == [(Direction.REQUEST, "fin"), (Direction.REQUEST, "reset")]
     assert isinstance(closed, tap_messages.Close)
     assert (closed.by, closed.how) == ("client", "reset")
 

@@ -180,7 +180,7 @@ async def test_end_without_close_notify_is_relayed_as_such(certificates: Certifi
             assert client.ended == "eof"
 
 
-async def test_reset_of_one_side_resets_the_other(certificates: Certificates) -> None:
+async def test_server_reset_also_resets_the_client(certificates: Certificates) -> None:
     with Broker() as broker:
         async with (
             running_relay(broker.address, TlsPolicy(terminating_context(certificates.proxy))) as relay,

@@ -126,7 +126,7 @@ async def test_reports_no_common_version(certificates: Certificates) -> None:
     assert failure[:2] == ("server", TlsReason.PROTOCOL_VERSION)
 
 
-async def test_reports_a_client_certificate_required_after_the_tls_1_3_handshake(certificates: Certificates) -> None:
+async def test_client_certificate_required_after_the_tls_1_3_handshake_is_reported(certificates: Certificates) -> None:
     policy = TlsPolicy(None, originating_context(certificates.ca.path))
     with Broker() as broker, tap_and_inspector() as (tap, inspector):
         reading = inspector.read_to_the_end()

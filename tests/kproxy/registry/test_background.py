@@ -106,7 +106,7 @@ def test_failed_lookup_is_cached_for_a_while(slow_source: SlowSource, failure: s
     assert source.lookup([FIRST]) == {FIRST: SCHEMA}
 
 
-def test_exception_of_the_source_becomes_a_failed_lookup(slow_source: SlowSource) -> None:
+def test_source_exception_is_reported_as_a_failed_lookup(slow_source: SlowSource) -> None:
     slow_source.released.set()
     slow_source.result = ZeroDivisionError()
     assert BackgroundSource(slow_source, timeout=60).lookup([FIRST]) == {

@@ -8,7 +8,7 @@ from typing import Any
 from dissectors.messages.message import read_request
 from kproxy.inspection.inspector import Inspector
 from kproxy.replay.exchange import ReplayedExchange, Replayer
-from kproxy.replay.steps import Action, CapturedExchange, Step, steps_of
+from kproxy.replay.steps import Action, CapturedExchange, Step, build_steps
 from kproxy.trace.lines import Detail, Line
 from tests.kproxy.stories import StoryPlayer
 
@@ -20,7 +20,7 @@ def lines(story: str) -> list[Line]:
 
 
 def steps(story: str, wanted_lines: Callable[[Line], bool] | None = None) -> list[Step]:
-    return steps_of(lines(story), wanted_lines)
+    return build_steps(lines(story), wanted_lines)
 
 
 def exchanges(story: str, wanted_lines: Callable[[Line], bool] | None = None) -> list[CapturedExchange]:

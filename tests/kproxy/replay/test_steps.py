@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kproxy.replay.steps import Action, steps_of
+from kproxy.replay.steps import Action, build_steps
 from kproxy.trace.lines import ResponseLine
 from tests.kproxy.replay.capture_stories import exchanges, lines, steps
 
@@ -31,16 +31,16 @@ def test_steps_follow_the_capture() -> None:
 def test_lines_of_several_files_are_sorted_by_time() -> None:
     trace_lines = lines(JOINS)
     unsorted_lines = sorted(trace_lines, key=lambda line: line.connection_id, reverse=True)
-    assert [step.at for step in steps_of(unsorted_lines)] == [step.at for step in steps_of(trace_lines)]
+    assert [step.at for step in build_steps(unsorted_lines)] == [step.at for step in build_steps(trace_lines)]
 
 
 def test_exchanges_without_request_offsets_are_paired_by_id_and_time() -> None:
     trace_lines = lines(JOINS)
-    expected = [(step.action, step.exchange and step.exchange.number) for step in steps_of(trace_lines)]
+    expected = [(step.action, step.exchange and step.exchange.number) for step in build_steps(trace_lines)]
     for line in trace_lines:
         if isinstance(line, ResponseLine):
             line.request_offset = None
-    paired_steps = steps_of(trace_lines)
+    paired_steps = build_steps(trace_lines)
     assert [(step.action, step.exchange and step.exchange.number) for step in paired_steps] == expected
     assert all(step.exchange is None or step.exchange.response is not None for step in paired_steps)
 
@@ -49,7 +49,7 @@ def test_reused_connection_id_counts_as_a_new_connection() -> None:
     first_lines, second_lines = lines("> Heartbeat v4 {}"), lines("> Metadata v9 {}\n< {}")
     [unanswered_exchange, answered_exchange] = [
         step.exchange
-        for step in steps_of([*first_lines, *second_lines])
+        for step in build_steps([*first_lines, *second_lines])
         if step.exchange and step.action is Action.SEND
     ]
     if answered_exchange.line.api == "Heartbeat":
@@ -92,6 +92,6 @@ def test_request_that_the_filter_does_not_match_is_omitted() -> None:
 def test_request_without_bytes_is_omitted() -> None:
     trace_lines = lines("> Heartbeat v4 {}")
     trace_lines[-1].frame = None  # type: ignore[union-attr]
-    [step] = steps_of(trace_lines)
+    [step] = build_steps(trace_lines)
     assert step.exchange is not None
     assert step.exchange.left_out == "its bytes are not in the trace"

@@ -86,7 +86,7 @@ def query(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list
     return run
 
 
-def test_every_query_in_the_documentation_runs(query: Callable[[str], Any]) -> None:
+def test_every_duckdb_query_in_the_documentation_runs(query: Callable[[str], Any]) -> None:
     page = (DOCS / "duckdb.md").read_text()
     headings = [heading for heading in re.findall(r"^## (.+)$", page, re.MULTILINE) if heading != "Limits"]
     assert len(headings) == page.count("```sql") - 2

@@ -15,7 +15,7 @@ from kproxy.spark.derived.clusters import clustered
 from kproxy.spark.session import session
 
 
-def test_package_exports_what_a_notebook_needs() -> None:
+def test_package_resolves_exports_and_rejects_unknown_names() -> None:
     exports = {name: getattr(kproxy.spark, name) for name in kproxy.spark.__all__}
     assert (exports["clustered"], exports["open_session"]) == (clustered, session)
     assert "latency" in exports["jobs"].names()

@@ -169,7 +169,7 @@ def test_only_the_worst_causes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_number_of_connections_listed_for_a_cause_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(causes_module, "MAX_PLACES", 10)
+    monkeypatch.setattr(causes_module, "MAX_ENDPOINTS", 10)
     causes = collect_causes(request(1, connection_id=f"n-{number}", findings=[entry()]) for number in range(50))
     [cause] = causes.sorted_causes()
     assert (len(cause.connections), cause.elsewhere, cause.count) == (10, 40, 50)

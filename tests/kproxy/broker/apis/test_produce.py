@@ -22,7 +22,7 @@ def set_configs(client: SocketClient, topic: str, **configs: str) -> None:
 
 
 @pytest.mark.parametrize("version", range(14))
-async def test_produce_works_in_every_version(version: int) -> None:
+async def test_produce_appends_at_the_next_offset_in_every_version(version: int) -> None:
     data = batch(2) if version >= 3 else encode([{"magic": min(version, 1), "records": [{"value": b"v"}] * 2}])
     async with broker_client(topics={"t": 1}) as client:
         assert (await produce(client, data, version=version))["base_offset"] == 0

@@ -224,8 +224,8 @@ def test_commit_and_fetch_require_a_current_member_and_epoch() -> None:
         try:
             arguments = {"transactional": False, "version": 9, **options}
             harness.group.check_commit(member, None, epoch, **arguments)(topic, partition)
-        except ApiError as refused:
-            return refused.error
+        except ApiError as api_error:
+            return api_error.error
         return Error.NONE
 
     harness.join("a")
@@ -237,7 +237,9 @@ def test_commit_and_fetch_require_a_current_member_and_epoch() -> None:
     epoch, [partition, *_] = harness.group.members["b"].epoch, harness.assigned_indexes("b")
     kept_index = harness.assigned_indexes("a")[0]
     assert commit_error("a", harness.group.members["a"].epoch) is Error.NONE
-    assert commit_error("a", first_epoch, kept_index) is Error.NONE, "it has owned that partition since then"
+    assert commit_error("a", first_epoch, kept_index) is Error.NONE, (
+        "member a has owned the partition since first_epoch"
+    )
     assert commit_error("a", first_epoch, partition) is Error.STALE_MEMBER_EPOCH
     assert commit_error("b", epoch - 1, partition) is Error.STALE_MEMBER_EPOCH
     assert commit_error("b", epoch + 1) is Error.STALE_MEMBER_EPOCH

@@ -28,7 +28,9 @@ def test_stable_classic_group_survives_a_restart() -> None:
     harness.clock.advance(9_000)
     harness.heartbeat(leader, 2)
     harness.clock.advance(2_000)
-    assert harness.heartbeat(leader, 2) is Error.REBALANCE_IN_PROGRESS, "the other member has sent no heartbeat"
+    assert harness.heartbeat(leader, 2) is Error.REBALANCE_IN_PROGRESS, (
+        "the session of the static member must have expired"
+    )
 
 
 def test_empty_classic_group_keeps_its_generation_after_a_restart() -> None:
@@ -92,7 +94,7 @@ def test_offsets_expire_at_the_time_the_client_requested() -> None:
 
 
 @pytest.mark.slow
-def test_offsets_of_a_subscribed_topic_do_not_expire() -> None:
+def test_offsets_expire_only_after_the_group_becomes_empty() -> None:
     harness = ClassicGroupHarness()
     harness.move_to(make_cluster(harness.clock))
     [member] = harness.make_stable(None)
@@ -103,7 +105,7 @@ def test_offsets_of_a_subscribed_topic_do_not_expire() -> None:
     assert harness.cluster.part(Groups).get("g") is harness.group
     harness.group.leave([(member, None)])
     harness.clock.advance(7 * DAY - 1)
-    assert harness.cluster.part(Groups).get("g") is not None, "the time counts from when the group became empty"
+    assert harness.cluster.part(Groups).get("g") is not None, "retention starts when the group becomes empty"
     harness.clock.advance(DAY)
     assert harness.cluster.part(Groups).get("g") is None
 

@@ -241,7 +241,7 @@ async def test_consumer_group_works_in_every_version(version: int) -> None:
         ({"member_epoch": -1}, Error.GROUP_ID_NOT_FOUND),
     ],
 )
-async def test_rejects_invalid_consumer_group_heartbeats(fields: Mapping[str, Any], error: Error) -> None:
+async def test_invalid_consumer_group_heartbeats_are_rejected(fields: Mapping[str, Any], error: Error) -> None:
     async with broker_client(topics={"t": 4}) as client:
         response = await client("ConsumerGroupHeartbeat", 1, {**FIRST_HEARTBEAT, **fields})
         assert response["error_code"] == error

@@ -119,7 +119,7 @@ def test_stored_start_offset_is_deleted_with_the_log() -> None:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4"])
-def test_old_clients_get_down_converted_messages(magic: int, codec: str) -> None:
+def test_down_conversion_drops_records_before_the_fetch_offset_unless_compressed(magic: int, codec: str) -> None:
     log = new_log()
     write(log, produced_batch(5))
     write(log, produced_batch(3, compression=codec))

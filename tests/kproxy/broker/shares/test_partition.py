@@ -80,7 +80,9 @@ def test_acknowledgement_is_atomic() -> None:
     acknowledgements = [Acknowledgement(0, 9, [ACCEPT]), Acknowledgement(10, 19, [ACCEPT])]
     with pytest.raises(ApiError, match="The offset is not acquired"):
         harness.share_partition.acknowledge("a", acknowledgements)
-    assert harness.acknowledge(0, 9, ACCEPT) == ACCEPTED, "the member still holds them"
+    assert harness.acknowledge(0, 9, ACCEPT) == ACCEPTED, (
+        "the refused acknowledgement must leave offsets 0 to 9 acquired"
+    )
 
 
 def test_rejects_a_repeated_acknowledgement() -> None:

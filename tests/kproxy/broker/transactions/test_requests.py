@@ -195,7 +195,7 @@ def test_java_hash_matches_java(text: str, value: int) -> None:
         ({"transactional_id_pattern": ""}, ["t", "other"]),
     ],
 )
-async def test_lists_the_transactions_that_match_all_filters(filters: Mapping[str, Any], expected: list[str]) -> None:
+async def test_list_transactions_applies_all_filters(filters: Mapping[str, Any], expected: list[str]) -> None:
     async with broker_client(topics=TOPICS) as client:
         await add_partitions(client, await init_producer(client))
         await init_producer(client, transactional_id="other")
@@ -238,7 +238,7 @@ async def test_administrator_can_end_a_transaction_in_one_partition() -> None:
             assert (response["producer_id"], codes) == (7, [[error, unknown_partition], [unknown_partition]])
 
 
-async def test_version_2_marker_needs_a_later_epoch_than_its_transaction() -> None:
+async def test_transaction_version_2_marker_needs_a_later_epoch_than_its_transaction() -> None:
     async with broker_client(topics=TOPICS) as client:
         data = batch(producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
         append(log_of(client.broker), memoryview(data), settings(client.broker.cluster, "a"), now())

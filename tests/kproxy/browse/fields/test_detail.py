@@ -136,7 +136,7 @@ def test_detail_explains_why_a_frame_was_not_decoded() -> None:
     assert invalid_frame.missing == "the trace's bytes here are not a valid frame"
 
 
-def test_fields_have_kinds_texts_and_meanings() -> None:
+def test_detail_gives_the_kind_text_and_meaning_of_each_field() -> None:
     line = request_line(request("Produce", 9,
                                 {"transactional_id": None, "acks": -1, "timeout_ms": 5,
                                 "topic_data": [{"name": "orders",

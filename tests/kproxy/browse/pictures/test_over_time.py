@@ -134,7 +134,7 @@ def test_session_without_rows_has_no_series() -> None:
     assert data["series"]["client"] == {"names": [], "values": [], "others": 0}
 
 
-def test_rows_may_change_while_the_chart_is_computed() -> None:
+def test_rows_added_or_dropped_during_the_chart_are_not_counted() -> None:
     session = session_of([request(number, at=number) for number in range(10)])
     steps = over_time(session, session.view, "", 4)
     next(steps)

@@ -18,7 +18,7 @@ LINES = st.lists(st.binary(min_size=1, max_size=40).map(lambda raw: raw.replace(
 
 
 def take_lines(store: Store) -> list[bytes]:
-    return [raw for _, raw in store.new_lines()]
+    return [raw for _, raw in store.take_new_lines()]
 
 
 def open_store(path: Path) -> FileStore:
@@ -48,7 +48,7 @@ def test_all_lines_of_a_file_are_read_however_it_grows(
         for start, end in pairwise([0, *cut_offsets]):
             with path.open("ab") as file:
                 file.write(content[start:end])
-            read_lines += list(store.new_lines())
+            read_lines += list(store.take_new_lines())
     assert [raw for _, raw in read_lines] == lines
     assert [store.read(offset, len(raw)) for offset, raw in read_lines] == lines
     assert store.progress == (len(content), len(content))
@@ -61,7 +61,7 @@ def test_last_line_without_newline_counts_once_the_file_is_complete(tmp_path: Pa
     store = open_store(path)
     assert take_lines(store) == [b"one"]
     store.end()
-    assert list(store.new_lines()) == [(4, b"two")]
+    assert list(store.take_new_lines()) == [(4, b"two")]
     assert take_lines(store) == []
     store.close()
 
@@ -88,7 +88,7 @@ def test_spool_returns_its_lines_however_they_were_appended(
         read_lines = []
         for start, end in pairwise([0, *sorted({min(cut, len(content)) for cut in cuts} | {len(content)})]):
             spool.append(content[start:end])
-            read_lines += list(spool.new_lines())
+            read_lines += list(spool.take_new_lines())
         assert [raw for _, raw in read_lines] == lines
         assert [spool.read(offset, len(raw)) for offset, raw in read_lines] == lines
         spool.close()
@@ -106,7 +106,7 @@ def test_spool_drops_the_oldest_lines_beyond_its_limit(tmp_path: Path, monkeypat
     offsets = []
     for number in range(100):
         spool.append(b"%099d\n" % number)
-        offsets += [offset for offset, _ in spool.new_lines()]
+        offsets += [offset for offset, _ in spool.take_new_lines()]
     assert len(offsets) == 100
     assert spool.read(0, 99) == b""
     kept = [spool.read(offset, 99) for offset in offsets if offset >= spool.first]
@@ -141,7 +141,7 @@ def test_stores_are_merged_by_time_within_each_hour(tmp_path: Path) -> None:
     merged.add(filled_store(tmp_path / "a", *first_lines), "hour=02")
     merged.add(filled_store(tmp_path / "b", *second_lines), "hour=02")
     merged.add(filled_store(tmp_path / "c", *earlier_hour), "hour=01")
-    merged_lines = list(merged.new_lines())
+    merged_lines = list(merged.take_new_lines())
     expected = [
         *earlier_hour,
         second_lines[0],
@@ -175,10 +175,10 @@ def test_merging_waits_for_a_store_that_is_still_filling(tmp_path: Path, spool: 
     merged.close()
 
 
-def test_inactive_store_can_still_be_read_and_counts_as_progress(tmp_path: Path) -> None:
+def test_deactivated_store_stays_readable_but_gets_no_new_lines(tmp_path: Path) -> None:
     merged = MergedStore()
     child_store = merged.add(filled_store(tmp_path / "a", line(1)))
-    [(offset, new_line)] = merged.new_lines()
+    [(offset, new_line)] = merged.take_new_lines()
     merged.deactivate(child_store)
     with (tmp_path / "a").open("ab") as file:
         file.write(line(2))

@@ -22,7 +22,7 @@ class SourceViewer:
         """Collect lines until the condition is true."""
         deadline = time.monotonic() + timeout_s
         while True:
-            for offset, line in self.source.store.new_lines():
+            for offset, line in self.source.store.take_new_lines():
                 self.offsets.append(offset)
                 self.lines.append(line)
             if condition():

@@ -102,7 +102,7 @@ from kproxy.browse.sources.capture_child import DissectedSource
 async def main():
     source = DissectedSource("it", ["-"], stdin=os.dup(0))
     task = asyncio.ensure_future(source.run())
-    while not any(source.store.new_lines()):
+    while not any(source.store.take_new_lines()):
         await asyncio.sleep(0.01)
     print(open(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read(), flush=True)
     await task

@@ -126,7 +126,7 @@ time.sleep(60)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_proxy_of_a_killed_viewer_exits() -> None:
+def test_proxy_exits_when_its_viewer_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", VIEWER], stdout=subprocess.PIPE) as viewer:
         assert viewer.stdout is not None
         proxy_pid = int(viewer.stdout.readline())

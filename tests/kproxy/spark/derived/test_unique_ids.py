@@ -68,9 +68,11 @@ def connection(port: int, *, at: float, connection_id: str = "vm-1-1", **columns
 )  # fmt: skip
 def test_connections_that_share_an_id_are_given_unique_ids(spark: SparkSession, files: dict[str, list[Line]]) -> None:
     lines = with_unique_ids(table_of_files(spark, files))
-    ids = {(row.client, row.connection_id) for row in lines.select("client", "connection_id").distinct().collect()}
-    assert len(ids) == 2 == len({client for client, _ in ids}) == len({name for _, name in ids})
-    assert ("10.0.0.9:1", f"vm-1-{_START}-1") in ids
+    connections = {
+        (row.client, row.connection_id) for row in lines.select("client", "connection_id").distinct().collect()
+    }
+    assert len(connections) == 2 == len({client for client, _ in connections}) == len({name for _, name in connections})
+    assert ("10.0.0.9:1", f"vm-1-{_START}-1") in connections
     assert {row.source for row in lines.select(source(across_runs=True).alias("source")).collect()} == {"vm"}
     rows = jobs.find("connections").run(lines).collect()
     assert sum(row["connections"] for row in rows) == 2

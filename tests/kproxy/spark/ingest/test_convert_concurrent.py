@@ -78,10 +78,10 @@ def test_concurrent_converts_write_every_line_once_even_if_one_is_killed(spark: 
             run.wait()
     texts = [log.read_text() for log, run in zip(logs, runs, strict=True) if run is not killed_run]
     reports = sorted(re.sub(r"^waiting: .*\n", "", text) for text in texts)
-    files = len(list((tmp_path / "in").rglob("*.jsonl")))
+    file_count = len(list((tmp_path / "in").rglob("*.jsonl")))
     assert reports == [
-        f"0 of {files} files were new: 0 lines added to {table}\n",
-        f"{files} of {files} files were new: {expected} lines added to {table}\n",
+        f"0 of {file_count} files were new: 0 lines added to {table}\n",
+        f"{file_count} of {file_count} files were new: {expected} lines added to {table}\n",
     ]
     assert read_table(spark, str(table)).count() == expected
     assert [batch.number for batch in batches(spark, str(table)) or ()] == [1]

@@ -92,7 +92,7 @@ def five_batches(tmp_path: Path) -> Path:
     return table
 
 
-def test_compaction_keeps_lines_and_the_record_of_files(five_batches: Path, tmp_path: Path) -> None:
+def test_compaction_keeps_lines_and_the_list_of_converted_files(five_batches: Path, tmp_path: Path) -> None:
     lines_before, files = (
         count_visible_lines(five_batches),
         {uri for batch in batches(None, str(five_batches)) or () for uri in batch.files},

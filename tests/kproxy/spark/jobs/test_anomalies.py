@@ -216,7 +216,7 @@ def test_only_observed_times_are_compared(spark: SparkSession) -> None:
     ]
 
 
-def test_sums_do_not_depend_on_the_order_of_tasks(spark: SparkSession) -> None:
+def test_sorted_sum_and_sorted_map_do_not_depend_on_input_order(spark: SparkSession) -> None:
     fractions = [0.1, 0.2, 0.3]
     assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
     columns = []
@@ -227,7 +227,7 @@ def test_sums_do_not_depend_on_the_order_of_tasks(spark: SparkSession) -> None:
     assert (row[0], row[1]) == (row[2], row[3])
 
 
-def test_anomalies_of_a_bad_day_of_real_clients_are_found(real: DataFrame) -> None:
+def test_anomalies_on_a_bad_day_match_the_expected_rows(real: DataFrame) -> None:
     """Real client sessions are stretched to an hour and repeated for seven days; on the last day, Fetch is slow."""
     is_last = F.col("day") == 6
     at = F.timestamp_micros(

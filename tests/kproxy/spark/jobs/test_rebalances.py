@@ -113,7 +113,7 @@ def group_view(name: str) -> GroupView:
 
 
 @pytest.mark.parametrize("name", ["application-does-not-poll", "frozen-process", "killed-member"])
-def test_rebalances_of_real_groups_match_the_terminal(real: DataFrame, name: str) -> None:
+def test_rebalances_of_real_groups_match_the_terminal_ui(real: DataFrame, name: str) -> None:
     group_rebalances = rebalances(real.where(real["file"].contains(name)))
     rows = group_rebalances.selectExpr("generation", "unix_micros(since)", "unix_micros(until)").collect()
     view = group_view(name)
