@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kproxy.browse.facts.texts import Facts, names_and_counts
 from kproxy.browse.overviews.topic import PartitionSummary, ReaderLag, TopicClient, TopicSummary, Traffic
+from kproxy.browse.overviews.topic_counts import SLOW_AFTER_NS
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.trace.formatting import duration, size
+from kproxy.trace.timestamps import timestamp
 
-#: A reader that leaves records waiting for this long (ns) before it fetches again is said to be slow.
-_IDLE_AFTER_NS = 1_000_000_000
 #: Records that have not been read for this long (ns) are shown as unread.
 _UNREAD_AFTER_NS = 60_000_000_000
 
@@ -126,14 +126,15 @@ def describe_slowness(reader: ReaderLag, now: int) -> str:
     """Return why a reader is behind, if it is: it leaves much time between a response and its next Fetch."""
     since_last_ns = now - reader.last_at if reader.stored_since and reader.last_at else 0
     idle_ns = max(reader.longest_idle_ns, since_last_ns)
-    if not reader.lag or idle_ns < _IDLE_AFTER_NS:
+    if not reader.lag or idle_ns < SLOW_AFTER_NS:
         return ""
     times = []
-    if reader.longest_idle_ns >= _IDLE_AFTER_NS:
+    if reader.longest_idle_ns >= SLOW_AFTER_NS:
         times.append(f"it took up to {duration(reader.longest_idle_ns // 1000)} from records to its next Fetch")
-    if since_last_ns >= _IDLE_AFTER_NS:
+    if since_last_ns >= SLOW_AFTER_NS:
         times.append(f"it has not fetched for {duration(since_last_ns // 1000)}")
-    return f"the client is slow while records wait: {', and '.join(times)}"
+    since = reader.slow_since or reader.last_at
+    return f"the client is slow since {timestamp(since)[11:23]} UTC, while records wait: {', and '.join(times)}"
 
 
 def age_text(ms: int) -> str:

@@ -117,7 +117,7 @@ class ReaderLag:
 
     It is what the last Fetch responses left to read, for a group plus `stored_since`: the records that were stored
     since, as far as seen. `longest_idle_ns` is the longest time from a response with records to the next request while
-    records waited.
+    records waited, and it was slow from `slow_since` (ns, 0: it was not) on.
     `age_ms` is the age of the oldest record in its last response, by the broker's clock with `append_time`, else by the
     producer's; None once it has read everything. `delivery_us` and `delivery_max_us` are as in `TopicSummary`.
     """
@@ -128,6 +128,7 @@ class ReaderLag:
     lag_max: int
     stored_since: int
     longest_idle_ns: int
+    slow_since: int
     age_ms: int | None
     append_time: bool
     delivery_us: int | None

@@ -19,6 +19,9 @@ MAX_COUNTED = (1 << 31) - 1
 #: Maximum number of codecs that are counted separately.
 MAX_CODECS = 16
 
+#: A reader that leaves records waiting for this long (ns) before it fetches again is slow.
+SLOW_AFTER_NS = 1_000_000_000
+
 
 @dataclass(slots=True)
 class TopicTraffic:
@@ -136,7 +139,8 @@ class ReaderState:
     `lags` has the former; that of several partitions in one frame is under the first. `read_at` (ns) is the last Fetch
     response with a partition, `stored` the records that Produce requests sent after it have added. `got_records_at`
     (ns) is its last response with records, `longest_idle` the longest time (ns) from such a response to its next Fetch
-    request while records waited.
+    request while records waited; `slow_since` (ns) is when it first waited for longer than `SLOW_AFTER_NS`, 0 if the
+    last time was shorter.
     """
 
     lags: dict[int, int] = field(default_factory=dict)
@@ -144,6 +148,7 @@ class ReaderState:
     stored: dict[int, int] = field(default_factory=dict)
     got_records_at: int = 0
     longest_idle: int = 0
+    slow_since: int = 0
     lag: int = 0
     lag_max: int = 0
     age_ms: int | None = None
@@ -166,7 +171,9 @@ class ReaderState:
     def get_records(self, requested_at: int, at: int) -> None:
         """Record a Fetch response with records; call it before `read`."""
         if self.got_records_at and self.lag > 0:
-            self.longest_idle = max(self.longest_idle, requested_at - self.got_records_at)
+            idle = requested_at - self.got_records_at
+            self.longest_idle = max(self.longest_idle, idle)
+            self.slow_since = 0 if idle < SLOW_AFTER_NS else self.slow_since or self.got_records_at
         self.got_records_at = at
 
     def store(self, partition: int, records: int, requested_at: int) -> None:
@@ -185,6 +192,7 @@ class ReaderState:
             lag_max=self.lag_max,
             stored_since=sum(self.stored.values()),
             longest_idle_ns=self.longest_idle,
+            slow_since=self.slow_since,
             age_ms=self.age_ms,
             append_time=self.append_time,
             delivery_us=_none_if_negative(self.deliveries.last_us),

@@ -109,8 +109,8 @@ def test_slow_group_says_why_it_is_behind_and_links_to_its_fetches() -> None:
     session = session_of([*lines, request(99, at=15, api="Heartbeat", api_key=12)])
     [row] = TABLES["groups"](session, session.view).rows
     assert dict(row.facts)["why it is behind"] == (
-        "the client is slow while records wait: it took up to 10.0 s from records to its next Fetch, and it has not "
-        "fetched for 5.0 s"
+        f"the client is slow since {timestamp(BEGAN + SECOND // 1000)[11:23]} UTC, while records wait: "
+        "it took up to 10.0 s from records to its next Fetch, and it has not fetched for 5.0 s"
     )
     assert row.reads_filter == '(client_id="c") and (api=Fetch or api=ShareFetch)'
     session = session_of(lines[:3])

@@ -119,7 +119,7 @@ def test_clients_of_one_group_share_its_lag() -> None:
     [row] = overview.rows()
     assert (row.lag, row.lag_max) == (37, 430)
     billing, ungrouped = overview.readers("orders")
-    assert billing == ReaderLag("billing", True, 37, 430, 0, 0, None, False, None, None, billing.last_at, 5)
+    assert billing == ReaderLag("billing", True, 37, 430, 0, 0, 0, None, False, None, None, billing.last_at, 5)
     assert (ungrouped.name, ungrouped.is_group, ungrouped.lag) == ("other at 10.0.0.1", False, 9)
     assert {client.client_id: client.group for client in overview.clients("orders")} == {
         "c-1": "billing", "c-2": "billing", "other": None,
@@ -181,6 +181,7 @@ def test_time_that_records_wait_for_the_next_fetch_is_measured() -> None:
     lines = [*billing_fetch(1, 5, at=0), *stored_records(2, 9, at=1, records=8), *billing_fetch(3, 6, at=5)]
     [reader] = feed(TopicsOverview(), lines).readers("orders")
     assert reader.longest_idle_ns == pytest.approx(5 * SECOND, rel=0.01)
+    assert reader.slow_since == pytest.approx(BEGAN, abs=SECOND // 10)
     without_records = [*billing_fetch(1, 5, at=0), *billing_fetch(3, 6, at=5)]
     [reader] = feed(TopicsOverview(), without_records).readers("orders")
     assert reader.longest_idle_ns == 0
