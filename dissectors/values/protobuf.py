@@ -31,7 +31,10 @@ _WELL_KNOWN_FILE = re.compile(r"google/protobuf/([a-z_]+)\.proto")
 
 @schema_format("PROTOBUF")
 def protobuf(payload: bytes, schema: Schema, context: ValueContext, indexes: bytes | None) -> DecodedValue:
-    """Decode a message. Enums become names, times and durations text; absent fields without presence get defaults."""
+    """Decode a message.
+
+    Enums are decoded to their names, timestamps and durations to text; absent fields without presence get defaults.
+    """
     try:
         classes = _classes(schema)
     except SchemaError as error:

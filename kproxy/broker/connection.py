@@ -214,7 +214,7 @@ class ClientConnection(asyncio.Protocol):
                 response = await self._await_response(response)
             if journal.changes != changes_before and may_write(request):
                 try:
-                    await journal.synced()
+                    await journal.wait_until_synced()
                 except ApiError:
                     return with_storage_error(request, response)
         except Exception as error:  # noqa: BLE001 - a bug in kproxy ends one connection, not the broker

@@ -28,7 +28,7 @@ class Journal(Protocol):
     def is_stored(self) -> bool:
         """Whether all entries have been handed to the operating system; false if the disk is full."""
 
-    async def synced(self) -> None:
+    async def wait_until_synced(self) -> None:
         """Wait until all entries are as durable as configured: with fsync, until they are on disk."""
 
 
@@ -49,5 +49,5 @@ class NullJournal:
         """Always true."""
         return True
 
-    async def synced(self) -> None:
+    async def wait_until_synced(self) -> None:
         """Return immediately."""

@@ -144,7 +144,10 @@ def _network_layer(link_type: int, data: bytes) -> tuple[int, int]:
 
 
 def _read_ipv4(data: bytes, offset: int) -> tuple[bytes, int, int] | str:
-    """Return the addresses, the length including the header (0: unknown), and the offset of the TCP header."""
+    """Return the addresses, the length including the header (0: unknown), and the offset of the TCP header.
+
+    For a packet without a usable TCP segment, return the reason instead.
+    """
     header_size = (data[offset] & 15) * 4
     if data[offset] >> 4 != 4 or header_size < 20:
         return "malformed IP header"

@@ -70,7 +70,7 @@ def upstream_listeners(args: argparse.Namespace) -> list[Listener]:
     from kproxy.proxy.address import parse_listen, parse_upstream
     from kproxy.proxy.listener import Listener
 
-    policy = tls.policy_of(args)
+    policy = tls.tls_policy(args)
     try:
         listeners = [
             Listener(parse_listen(listen), parse_upstream(upstream), policy)
@@ -107,7 +107,7 @@ def built_in_listeners(
     from kproxy.proxy.listener import Listener
     from kproxy.proxy.tls.contexts import PLAINTEXT
 
-    policy = tls.policy_of(tls_args or args)
+    policy = tls.tls_policy(tls_args or args)
     policies = [
         policy if listener.tls else PLAINTEXT for listener in listeners_of(broker) for _ in range(broker.brokers)
     ]
@@ -126,7 +126,7 @@ def replay_listeners(args: argparse.Namespace) -> list[Listener]:
     from kproxy.proxy.listener import Listener
 
     tls.check_for_broker(args, "--replay")
-    policy = tls.policy_of(args)
+    policy = tls.tls_policy(args)
     try:
         addresses = [parse_listen(text) for text in args.listen]
     except ValueError as error:

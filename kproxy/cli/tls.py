@@ -55,7 +55,7 @@ def check_for_broker(args: argparse.Namespace, upstream: str = "the built-in bro
             raise UserError(f"{_option_name(name)} cannot be used with {upstream}: pass --upstream HOST:PORT")
 
 
-def policy_of(args: argparse.Namespace) -> TlsPolicy:
+def tls_policy(args: argparse.Namespace) -> TlsPolicy:
     """Read the certificates and keys; return the TLS policy of listeners in front of an upstream.
 
     Raises:

@@ -59,7 +59,10 @@ def align_connections(
 def _pair_most_similar(
     a: list[RecordedConnection], b: list[RecordedConnection], min_ratio: float
 ) -> Iterator[tuple[RecordedConnection, RecordedConnection]]:
-    """Yield pairs of connections, the most similar ones matched first, and remove them from `a` and `b`."""
+    """Yield pairs of connections, the most similar ones matched first, and remove them from `a` and `b`.
+
+    If they are too many to compare, they are paired in order, or, with a `min_ratio`, not at all.
+    """
     if len(a) * len(b) > _MAX_COMPARISONS // 100:
         while a and b and not min_ratio:
             yield a.pop(0), b.pop(0)

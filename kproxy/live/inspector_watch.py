@@ -58,7 +58,7 @@ class InspectorWatch:
 
     @property
     def lag(self) -> float:
-        """The age in seconds of the oldest uninspected message, too small by at most half a second."""
+        """The age in seconds of the oldest uninspected message; it may be up to half a second more."""
         if self._tap.lost:
             return 0.0
         self._forget_inspected()

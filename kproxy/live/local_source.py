@@ -75,7 +75,7 @@ class LocalSource:
         return self.watched.in_flight
 
     def observe(self, message: tap_messages.Message) -> None:
-        """Inspect a message of the tap, except the first. Data is judged in batches, by `flush` or other messages."""
+        """Inspect a message of the tap, except the first. Data is inspected in batches, by `flush` or others."""
         if isinstance(message, tap_messages.ListenersChanged):
             self.flush()
             self._sink.announce_listeners(message)

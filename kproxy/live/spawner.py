@@ -65,7 +65,7 @@ class Spawner:
                 raise
         return tap
 
-    def statuses(self) -> list[int] | None:
+    def drain_statuses(self) -> list[int] | None:
         """Return the exit statuses of inspectors that have ended, or None if the spawner has ended.
 
         They are in the form of `os.waitstatus_to_exitcode`.
@@ -122,7 +122,7 @@ class Spawner:
         for timeout in (max(deadline - time.monotonic(), 0), _KILL_TIMEOUT_S):
             ready, _, _ = select.select([self.channel], [], [], timeout)
             if ready:
-                return self.statuses()
+                return self.drain_statuses()
             self.kill()
         self._kill_inspector()
         os.kill(self._pid or 0, signal.SIGKILL)

@@ -144,7 +144,7 @@ class Supervisor:
             self._spawner.kill()
 
     def _on_readable(self) -> None:
-        statuses = self._spawner.statuses()
+        statuses = self._spawner.drain_statuses()
         if statuses is None:
             self._loop.remove_reader(self._spawner.channel)
             self._tap.mark_last()

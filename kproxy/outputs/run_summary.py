@@ -128,7 +128,7 @@ class RunSummary:
             console.print(f"clients: {names}{more_text}", highlight=False, markup=False)
 
     def _cause_rows(self) -> Iterator[Text]:
-        """Yield the causes above info, the most urgent first, and what to change."""
+        """Yield a row for each cause that is more severe than info, the most urgent first, with its hint."""
         sorted_causes = () if self.causes is None else self.causes.verdict()
         causes = [cause for cause in sorted_causes if cause.finding.severity != Severity.INFO]
         for cause in causes[:MAX_CAUSES]:

@@ -48,7 +48,7 @@ class Shortage:
         self._last = -math.inf  # in the loop's time
 
     def check(self, descriptor: int) -> None:
-        """Check that a client and its upstream can get descriptors while the reserve stays free.
+        """Check that descriptors for a client and its upstream are left, without those that are reserved.
 
         Args:
             descriptor: Any open descriptor.

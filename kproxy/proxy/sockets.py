@@ -124,7 +124,7 @@ def set_tcp_options(sock: socket.socket) -> None:
     Unix sockets stay as they are.
 
     Raises:
-        OSError: The socket is dead.
+        OSError: The socket is no longer connected.
     """
     if sock.family != socket.AF_UNIX:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -129,7 +129,7 @@ class DetailPane(Vertical):
         return self.panes[self.active == "response"]
 
     def show(self, exchange: Exchange | None, note: str = "") -> None:
-        """Show another exchange, with the user's note on it."""
+        """Show an exchange and the user's note on it; empty both sides if it is None."""
         self._exchange, self._note = exchange, note
         if exchange is None:
             self._show_sides(None, None)

@@ -197,7 +197,7 @@ class Causes:
         connection_findings.count += count
 
     def _count_unmarked_repeats(self, line: CloseLine) -> None:
-        """Add the repeats that no frame has marked to the cause of their rule, or to none if the rule has several."""
+        """Count repeats that no frame has marked: for the cause of their rule if it has one, else as unassigned."""
         for code, count in self._first_findings.unmarked_repeats(line):
             causes = self._causes_by_rule.get(code, {})
             if len(causes) == 1:

@@ -156,7 +156,7 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
 def _store_watermarks(
     event: ResponseReceived, body: Mapping[str, Any], offsets: _Offsets, connection: ConnectionState
 ) -> None:
-    """Remember the high watermarks of partitions whose latest offset was asked for."""
+    """Store the high watermark of each partition whose latest offset was requested."""
     if event.at - offsets.requested_at > _OBSERVATION_NS or not offsets.needed:
         connection.run.unsubscribe("S089")
         return

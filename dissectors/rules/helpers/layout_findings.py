@@ -16,7 +16,7 @@ from dissectors.findings import Problem, Severity
 
 
 def layout_problems(
-    event: RequestReceived | ResponseReceived, *kinds: str, only: Callable[[Edit], bool] = lambda edit: True
+    event: RequestReceived | ResponseReceived, *kinds: str, accepts_edit: Callable[[Edit], bool] = lambda edit: True
 ) -> Iterator[Problem]:
     """Yield the problem of a frame whose best diagnosis is an edit of one of these kinds.
 
@@ -24,7 +24,7 @@ def layout_problems(
     """
     message = event.message
     diagnosis = message.diagnosis if message is not None else None
-    if message is None or diagnosis is None or diagnosis.edit.kind not in kinds or not only(diagnosis.edit):
+    if message is None or diagnosis is None or diagnosis.edit.kind not in kinds or not accepts_edit(diagnosis.edit):
         return
     if find_cast_length(message) is not None:
         return  # L042

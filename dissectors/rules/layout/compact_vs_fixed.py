@@ -48,4 +48,6 @@ def compact_vs_fixed(event: RequestReceived | ResponseReceived, _: ConnectionSta
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-482
     https://github.com/seaweedfs/seaweedfs/pull/7231
     """
-    yield from layout_problems(event, "flexibility", "length_encoding", only=lambda edit: not is_records_edit(edit))
+    yield from layout_problems(
+        event, "flexibility", "length_encoding", accepts_edit=lambda edit: not is_records_edit(edit)
+    )

@@ -46,5 +46,5 @@ def null_before_nullable_version(event: RequestReceived | ResponseReceived, _: C
     https://github.com/redpanda-data/redpanda/issues/5451
     """
     yield from layout_problems(
-        event, "null_in_non_nullable", only=lambda edit: dict(edit.detail)["nullable_from"] is not None
+        event, "null_in_non_nullable", accepts_edit=lambda edit: dict(edit.detail)["nullable_from"] is not None
     )

@@ -48,5 +48,5 @@ def null_in_non_nullable(event: RequestReceived | ResponseReceived, _: Connectio
     https://kafka.apache.org/protocol#protocol_types
     """
     yield from layout_problems(
-        event, "null_in_non_nullable", only=lambda edit: dict(edit.detail)["nullable_from"] is None
+        event, "null_in_non_nullable", accepts_edit=lambda edit: dict(edit.detail)["nullable_from"] is None
     )

@@ -49,4 +49,4 @@ def record_set_length_encoding(event: RequestReceived | ResponseReceived, _: Con
     https://cwiki.apache.org/confluence/display/KAFKA/KIP-482
     https://github.com/seaweedfs/seaweedfs/pull/7231
     """
-    yield from layout_problems(event, "length_encoding", only=is_records_edit)
+    yield from layout_problems(event, "length_encoding", accepts_edit=is_records_edit)

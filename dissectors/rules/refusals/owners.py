@@ -87,7 +87,7 @@ OWNERS: Final[Mapping[int, tuple[str, ...]]] = {
 
 @functools.cache
 def owners(api: str, code: int) -> tuple[str, ...]:
-    """Return the codes of the behaviour rules that may explain an error and check the responses of an API."""
+    """Return the codes of the behaviour rules that check the responses of an API and may explain the error code."""
     codes = OWNERS.get(code, ())
     return tuple(
         rule.code

@@ -31,8 +31,9 @@ _is_valid = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?").fullmatch
 def client_name_invalid(event: RequestReceived | ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
     """Checks that the client software name and version in ApiVersions have the format that KIP-511 requires.
 
-    Letters, digits, ``-`` and ``.``, starting and ending with a letter or digit, and not empty. The request alone is
-    info, because not every server checks it; an INVALID_REQUEST response makes it a warning.
+    They may contain only letters, digits, ``-`` and ``.``, must begin and end with a letter or digit, and must not be
+    empty. The request alone is reported as info, because not every server checks it; an INVALID_REQUEST response makes
+    it a warning.
 
     ## Why it matters
     Kafka refuses the ApiVersions request, the first on every connection, so the client never gets further.

@@ -173,7 +173,7 @@ def _releases(message: Message) -> str:
 
 
 def _have_same_bytes(older: Sequence[Field], newer: Sequence[Field], version: int) -> bool:
-    """Whether the fields have the same bytes at this version; a tag that one side lacks does not matter."""
+    """Whether the fields have the same encoding at this version, apart from tagged fields that only one side has."""
     old, new = _by_position(older, version), _by_position(newer, version)
     if {position for position in old.keys() ^ new.keys() if position[0] == "untagged"}:
         return False

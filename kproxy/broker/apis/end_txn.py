@@ -27,7 +27,7 @@ async def end_txn(request: Request) -> Body:
             commit=body["committed"],
             version=EPOCH_BUMP_VERSION if request.version >= 5 else 0,
         )
-        await request.cluster.part(Logs).synced()  # the markers
+        await request.cluster.part(Logs).wait_until_synced()  # the markers
     except ApiError as api_error:
         return {"error_code": error_for_version(api_error.error, is_known=request.version >= 2)}
     return {"producer_id": producer.id, "producer_epoch": producer.epoch}

@@ -59,7 +59,7 @@ async def produce(request: Request) -> Body:
     if body["acks"] == _ACKS_ALL:
         for partition, result in appended:
             try:
-                await partition.log.synced()
+                await partition.log.wait_until_synced()
             except ApiError as api_error:
                 result |= {"error_code": api_error.error, "base_offset": -1}
     byte_count = sum(

@@ -31,7 +31,7 @@ async def write_txn_markers(request: Request) -> Body:
                 error = _end_transaction(request, marker, (topic["name"], index))
                 results.setdefault(marker["producer_id"], {}).setdefault(topic["name"], {})[index] = error
     try:
-        await request.cluster.part(Logs).synced()  # the markers
+        await request.cluster.part(Logs).wait_until_synced()  # the markers
         sync_error = Error.NONE
     except ApiError as api_error:
         sync_error = api_error.error

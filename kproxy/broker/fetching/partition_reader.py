@@ -109,10 +109,10 @@ class PartitionReader:
         return [data] if data else []
 
     def _find_topic(self, name_or_id: str) -> Topic:
-        by_id = self._request.version >= _FIRST_VERSION_WITH_TOPIC_IDS
-        topic = self._topics.by_id(name_or_id) if by_id else self._topics.by_name(name_or_id)
+        uses_topic_ids = self._request.version >= _FIRST_VERSION_WITH_TOPIC_IDS
+        topic = self._topics.by_id(name_or_id) if uses_topic_ids else self._topics.by_name(name_or_id)
         if topic is None:
-            raise ApiError(Error.UNKNOWN_TOPIC_ID if by_id else Error.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(Error.UNKNOWN_TOPIC_ID if uses_topic_ids else Error.UNKNOWN_TOPIC_OR_PARTITION)
         if self._is_follower:
             require(self._request, "CLUSTER_ACTION", "CLUSTER")
         else:

@@ -168,7 +168,7 @@ class ClassicProtocolSupport(Reconciliation):
             self._downgrade_if_possible()
 
     def _downgrade_if_possible(self) -> None:
-        """Become a classic group if all members use the classic protocol."""
+        """Become a classic group if all members use the classic protocol, and size and migration policy allow it."""
         settings = self._context.settings
         is_allowed = len(self.members) <= settings.max_classic_size and settings.allows_migration("downgrade")
         if self.members and is_allowed and all(member.classic is not None for member in self.members.values()):

@@ -113,7 +113,7 @@ class Log:
         )
         return offset
 
-    async def synced(self) -> None:
+    async def wait_until_synced(self) -> None:
         """Wait until all appended data is as durable as configured: with fsync, until it is on disk.
 
         Raises:
@@ -121,7 +121,7 @@ class Log:
         """
         if self._segments is not None and self._cluster.options.fsync:
             try:
-                await self._segments.synced()
+                await self._segments.wait_until_synced()
             except OSError as error:
                 raise self._report_storage_error(error) from None
 

@@ -77,14 +77,14 @@ class Logs:
         while self._memory > limit:
             max(self._logs, key=lambda log: log.memory).delete_oldest(limit // _DELETION_DIVISOR)
 
-    async def synced(self) -> None:
+    async def wait_until_synced(self) -> None:
         """Wait until all data appended to any log is as durable as configured.
 
         Raises:
             ApiError: KAFKA_STORAGE_ERROR.
         """
         for log in list(self._logs):
-            await log.synced()
+            await log.wait_until_synced()
 
     def start(self) -> None:
         """Start applying retention."""

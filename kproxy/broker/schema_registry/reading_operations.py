@@ -8,7 +8,7 @@ from typing import Any
 from dissectors.values.schemas_topic import StoredSchema
 from kproxy.broker.schema_registry.errors import schema_not_found
 from kproxy.broker.schema_registry.rest import RestRequest, rest
-from kproxy.broker.schema_registry.schema_texts import text_of
+from kproxy.broker.schema_registry.schema_texts import schema_text
 from kproxy.broker.schema_registry.subjects import Subjects, guid
 
 
@@ -130,7 +130,7 @@ def describe(schema: StoredSchema) -> dict[str, Any]:
 def content(subjects: Subjects, schema: StoredSchema, request: RestRequest) -> dict[str, Any]:
     """Return the schema itself, in the format that the request asks for."""
     return {
-        "schema": text_of(subjects.with_resolved_references(schema), request.query.get("format")),
+        "schema": schema_text(subjects.with_resolved_references(schema), request.query.get("format")),
         **_optional_members(schema),
     }
 

@@ -53,7 +53,7 @@ def check(schema: Schema) -> None:
         ) from None
 
 
-def text_of(schema: Schema, format_: str | None) -> str:
+def schema_text(schema: Schema, format_: str | None) -> str:
     """Return the text of a schema; with the format ``serialized``, the descriptor of a Protobuf file in base64.
 
     A file that was registered as a descriptor remains one. Other formats are not supported, and are ignored.

@@ -88,7 +88,7 @@ class Subjects:
             data = memoryview(encode([{"base_offset": 0, "records": [record]}]))
             append(log, data, settings(self._cluster, TOPIC), now_ms)
             self.refresh()
-            await log.synced()
+            await log.wait_until_synced()
         except ApiError as api_error:
             raise store_failed(str(api_error)) from None
 

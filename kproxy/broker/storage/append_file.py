@@ -50,7 +50,7 @@ class AppendOnlyFile:
         os.ftruncate(self._fd, size)
         self.size = size
 
-    async def synced(self) -> None:
+    async def wait_until_synced(self) -> None:
         """Wait until all data appended before the call is on disk; concurrent callers share one fsync.
 
         Raises:

@@ -38,7 +38,7 @@ class FileJournal:
 
     Args:
         directory: The data directory, which is created if it does not exist.
-        fsync: Whether `synced` waits for the disk.
+        fsync: Whether `wait_until_synced` waits for the disk.
         failed: Called with the path and the error of each write that fails.
 
     Raises:
@@ -94,7 +94,7 @@ class FileJournal:
         if len(self._unwritten) <= _CHUNK:  # more are pending only after failures: `synced` and `catch_up` retry
             self._write()
 
-    async def synced(self) -> None:
+    async def wait_until_synced(self) -> None:
         """Wait until all entries have been handed to the operating system; with fsync, until they are on disk.
 
         Raises:
@@ -102,7 +102,7 @@ class FileJournal:
         """
         if (write_error := self._write()) is None and self._fsync:
             try:
-                await self._file.synced()
+                await self._file.wait_until_synced()
             except OSError as error:
                 write_error = error
                 self._report_failure(self._path, error)

@@ -92,14 +92,14 @@ class Segments:
             self._base_offsets.append(batch.base_offset)
         self._files[-1].append(batch.data)
 
-    async def synced(self) -> None:
+    async def wait_until_synced(self) -> None:
         """Wait until all appended data is on disk.
 
         Raises:
             OSError: The data may be lost.
         """
         for file in list(self._files):
-            await file.synced()
+            await file.wait_until_synced()
 
     def delete_before(self, offset: int) -> None:
         """Remove the files that contain only offsets before `offset`; always keep the newest file."""

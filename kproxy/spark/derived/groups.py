@@ -30,9 +30,9 @@ def group_events(lines: DataFrame) -> DataFrame:
 
     Returns:
         The columns of `exchanges`, with group_id from `with_qualified_groups`, and kind (of `EventKind`), protocol
-        (null if the API does not show it), who (the member id; for a request without one, that of the connection's
-        member, or else the connection), label (the member's display name), own (whether it is about membership: joins,
-        syncs, heartbeats, leaves), ok (a response without an error).
+        (null if the API does not show it), member_key (the member id; for a request without one, that of the
+        connection's member, or else the connection), label (the member's display name), own (whether it is about
+        membership: joins, syncs, heartbeats, leaves), ok (a response without an error).
     """
     api = F.col("api")
     events = exchanges(with_qualified_groups(lines), F.col("group_id").isNotNull() & api.isin(*EVENT_KINDS))
@@ -50,7 +50,7 @@ def group_events(lines: DataFrame) -> DataFrame:
         .withColumns(
             {
                 "protocol": lookup(api, {name: protocol.value for name, protocol in _BY_EPOCH.items()}),
-                "who": F.coalesce("member_id", "connection_id"),
+                "member_key": F.coalesce("member_id", "connection_id"),
                 "label": member_label(F.col("client_id"), F.coalesce("member_id", F.lit(""))),
                 "own": is_kind(EventKind.JOIN, EventKind.SYNC, EventKind.HEARTBEAT, EventKind.LEAVE),
                 "ok": F.col("error").isNull() & F.col("answered_us").isNotNull(),
@@ -87,10 +87,10 @@ def with_lives(events: DataFrame, joins: Column) -> DataFrame:
     Otherwise a generation only repeats for a member that rejoins it, unless a member has left.
 
     Args:
-        events: From `group_events`, with heard_us, the time to sort by.
+        events: From `group_events`, with observed_us, the time to sort by.
         joins: Whether an event shows the generation, or epoch, that the group has reached.
     """
-    group = Window.partitionBy("group_id").orderBy("heard_us", "asked_us", "correlation_id")
+    group = Window.partitionBy("group_id").orderBy("observed_us", "asked_us", "correlation_id")
     reached = F.when(joins, F.col("generation"))
     previous = F.last("reached", ignorenulls=True).over(group.rowsBetween(Window.unboundedPreceding, -1))
     has_left = F.lag("kind").over(group) == EventKind.LEAVE.value

@@ -29,7 +29,9 @@ class CaptureOptions:
 
 
 def lines_of(uri: str, options: CaptureOptions, *, plain: bool) -> Iterator[bytes | str]:
-    """Yield the lines of a file as `decode_file` does, but all lines of a `plain` trace, even an incomplete last one.
+    """Yield the lines of a file: of a `plain` trace all that are not blank, even an incomplete last one.
+
+    Other files are read by `decode_file`.
 
     Raises:
         OSError: The file cannot be opened.

@@ -21,7 +21,9 @@ _REQUIRED: Final = {kind: required_fields(kind) for kind in KINDS}
 
 
 def parse_block(block: bytes) -> pa.Table | None:
-    """Return the lines of a block as TRACE; None if a text may not be a line, or a value does not fit its type.
+    """Return the lines of a block as a table with the columns of `TRACE`.
+
+    Return None unless each line is certainly one JSON object whose values fit their types.
 
     Args:
         block: Lines of JSON, each with its newline.

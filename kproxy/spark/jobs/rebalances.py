@@ -44,16 +44,17 @@ def rebalances(lines: DataFrame) -> DataFrame:
     events = group_events(lines).where(F.col("own"))
     generations = _generations(events).unionByName(_epochs(events))
     last_minute = (
-        Window.partitionBy("group_id", "life").orderBy("begun_us").rangeBetween(-int(WITHIN.default * 1_000_000), 0)
+        Window.partitionBy("group_id", "life").orderBy("began_at_us").rangeBetween(-int(WITHIN.default * 1_000_000), 0)
     )
     a_minute = F.col("generation") - F.min("generation").over(last_minute)
     rows = generations.withColumn("a_minute", a_minute).withColumn("storm", F.col("a_minute") >= GENERATIONS.default)
     return (
         rows.withColumn("most", F.max("a_minute").over(Window.partitionBy("group_id")))
-        .orderBy(F.desc("most"), "group_id", "since_us", "generation")
+        .orderBy(F.desc("most"), "group_id", "triggered_at_us", "generation")
         .select(
-            "group_id.*", "protocol", "generation", F.timestamp_micros("since_us").alias("since"),
-            F.timestamp_micros("until_us").alias("until"), (F.col("until_us") - F.col("since_us")).alias("duration_us"),
+            "group_id.*", "protocol", "generation", F.timestamp_micros("triggered_at_us").alias("since"),
+            F.timestamp_micros("ended_at_us").alias("until"),
+            (F.col("ended_at_us") - F.col("triggered_at_us")).alias("duration_us"),
             "by", "why", "members", "a_minute", "storm", "connection_id",
         )
     )  # fmt: skip
@@ -65,43 +66,44 @@ def _generations(events: DataFrame) -> DataFrame:
     notifications = is_kind(EventKind.HEARTBEAT, EventKind.SYNC) & error.isin(*REJOIN_ERRORS)
     joins, leaves, syncs = is_kind(EventKind.JOIN) & ok, is_kind(EventKind.LEAVE) & ok, is_kind(EventKind.SYNC) & ok
     classic = events.where((F.col("protocol") == Protocol.CLASSIC.value) & (joins | leaves | syncs | notifications))
-    events_in_lives = with_lives(classic.withColumn("heard_us", F.col("answered_us")), joins)
+    events_in_lives = with_lives(classic.withColumn("observed_us", F.col("answered_us")), joins)
     # A leave, or REBALANCE_IN_PROGRESS, belongs to the generation that starts with the next joins.
-    order = ("heard_us", "asked_us", "correlation_id")
+    order = ("observed_us", "asked_us", "correlation_id")
     next_generation = next_value(F.col("generation"), joins, ("group_id", "life"), order)
     events_in_lives = events_in_lives.withColumn("round", F.when(syncs, F.col("generation")).otherwise(next_generation))
 
     def first_event(kind: Column) -> Column:
-        return F.min(F.when(kind, F.struct("asked_us", "label", "connection_id", "who")))
+        return F.min(F.when(kind, F.struct("asked_us", "label", "connection_id", "member_key")))
 
     rounds = events_in_lives.groupBy("group_id", "life", "protocol", F.col("round").alias("generation")).agg(
         first_event(joins).alias("joined"),
         first_event(leaves).alias("left"),
-        F.min(F.when(notifications, F.col("heard_us"))).alias("told_us"),
-        F.min(F.when(joins, F.col("heard_us"))).alias("begun_us"),
-        F.min(F.when(syncs, F.col("heard_us"))).alias("until_us"),
-        F.collect_set(F.when(joins, F.col("who"))).alias("those"),
-        F.collect_set(F.when(leaves, F.col("who"))).alias("leavers"),
+        F.min(F.when(notifications, F.col("observed_us"))).alias("notified_at_us"),
+        F.min(F.when(joins, F.col("observed_us"))).alias("began_at_us"),
+        F.min(F.when(syncs, F.col("observed_us"))).alias("ended_at_us"),
+        F.collect_set(F.when(joins, F.col("member_key"))).alias("joined_members"),
+        F.collect_set(F.when(leaves, F.col("member_key"))).alias("left_members"),
     )
-    previous_members = F.lag("those").over(Window.partitionBy("group_id", "life").orderBy("generation"))
+    previous_members = F.lag("joined_members").over(Window.partitionBy("group_id", "life").orderBy("generation"))
     has_left_first = (F.col("left.asked_us") < F.col("joined.asked_us")) & F.coalesce(
-        F.size(F.array_except("before", "leavers")) > 0, F.lit(True)
+        F.size(F.array_except("previous_members", "left_members")) > 0, F.lit(True)
     )
     conditions = {
         "left": has_left_first,
-        "is_new": ~F.coalesce(F.array_contains("before", F.col("joined.who")), F.lit(False)),
-        "was_told": F.col("told_us") < F.col("joined.asked_us"),
+        "is_new": ~F.coalesce(F.array_contains("previous_members", F.col("joined.member_key")), F.lit(False)),
+        "was_told": F.col("notified_at_us") < F.col("joined.asked_us"),
     }
     cause_column = F.coalesce(
         *(F.when(conditions[fact], kind.value) for fact, kind in CAUSES.items()), F.lit(DEFAULT_CAUSE.value)
     )
     # If only syncs of a generation were seen, its cause is unknown.
-    with_joins = rounds.withColumn("before", previous_members).where(F.col("joined").isNotNull())
+    with_joins = rounds.withColumn("previous_members", previous_members).where(F.col("joined").isNotNull())
     cause = F.when(has_left_first, F.col("left")).otherwise(F.col("joined"))
     return with_joins.select(
-        "group_id", "life", "protocol", "generation", "begun_us", "until_us",
-        F.least("joined.asked_us", "told_us").alias("since_us"), cause["label"].alias("by"), cause_column.alias("why"),
-        F.size("those").alias("members"), cause["connection_id"].alias("connection_id"),
+        "group_id", "life", "protocol", "generation", "began_at_us", "ended_at_us",
+        F.least("joined.asked_us", "notified_at_us").alias("triggered_at_us"), cause["label"].alias("by"),
+        cause_column.alias("why"),
+        F.size("joined_members").alias("members"), cause["connection_id"].alias("connection_id"),
     )  # fmt: skip
 
 
@@ -111,7 +113,7 @@ def _epochs(events: DataFrame) -> DataFrame:
     is_epoch_event = (F.col("protocol") != Protocol.CLASSIC.value) & reaches_epoch
     first_reached = (
         events.where(is_epoch_event)
-        .groupBy("group_id", "protocol", "generation", "who")
+        .groupBy("group_id", "protocol", "generation", "member_key")
         .agg(
             F.min(F.struct("answered_us", "asked_us", "correlation_id", "label", "connection_id", "kind")).alias(
                 "event"
@@ -120,18 +122,24 @@ def _epochs(events: DataFrame) -> DataFrame:
     )
     frame = with_lives(
         first_reached.select(
-            "group_id", "protocol", "generation", "who", F.col("event.answered_us").alias("heard_us"), "event.*"
+            "group_id",
+            "protocol",
+            "generation",
+            "member_key",
+            F.col("event.answered_us").alias("observed_us"),
+            "event.*",
         ),
         is_kind(EventKind.JOIN),
     )
-    first = F.min(F.struct("heard_us", "label", "connection_id", "kind"))
+    first = F.min(F.struct("observed_us", "label", "connection_id", "kind"))
     epochs = frame.groupBy("group_id", "life", "protocol", "generation").agg(
-        first.alias("first"), F.max("heard_us").alias("until_us"), F.count("*").cast("int").alias("members")
+        first.alias("first"), F.max("observed_us").alias("ended_at_us"), F.count("*").cast("int").alias("members")
     )
     join_cause, coordinator_cause = CauseKind.JOIN.value, CauseKind.COORDINATOR.value
     cause = F.when(F.col("first.kind") == EventKind.JOIN.value, join_cause).otherwise(coordinator_cause)
     return epochs.select(
-        "group_id", "life", "protocol", "generation", F.col("first.heard_us").alias("begun_us"), "until_us",
-        F.col("first.heard_us").alias("since_us"), F.col("first.label").alias("by"), cause.alias("why"), "members",
+        "group_id", "life", "protocol", "generation", F.col("first.observed_us").alias("began_at_us"), "ended_at_us",
+        F.col("first.observed_us").alias("triggered_at_us"), F.col("first.label").alias("by"), cause.alias("why"),
+        "members",
         F.col("first.connection_id").alias("connection_id"),
     )  # fmt: skip

@@ -134,12 +134,12 @@ def _sums(rows: DataFrame, axis: Axis) -> list[ChartSeries]:
     return _largest_series(rows, axis, F.sum)
 
 
-def _largest_series(rows: DataFrame, axis: Axis, function: Callable[[str], Column]) -> list[ChartSeries]:
-    """Return a series for each of the `MAX_SERIES` largest names: `function` of `size` in each bucket."""
+def _largest_series(rows: DataFrame, axis: Axis, aggregate: Callable[[str], Column]) -> list[ChartSeries]:
+    """Return a series for each of the `MAX_SERIES` largest names: the aggregate of `size` in each bucket."""
     bucket_rows = (
         rows.where(F.col("size") > 0)
         .groupBy("name", axis.bucket(F.col("ts")).alias("at"))
-        .agg(function("size").cast("long").alias("size"))
+        .agg(aggregate("size").cast("long").alias("size"))
         .collect()
     )
     totals: dict[str, int] = {}

@@ -42,7 +42,7 @@ async def test_synced_writes_reach_the_file(tmp_path: Path) -> None:
     file = AppendOnlyFile(tmp_path / "log")
     for data in (b"one", b"two"):
         file.append(data)
-        await file.synced()
+        await file.wait_until_synced()
     file.close()
     assert file.path.read_bytes() == b"onetwo"
 
@@ -57,9 +57,9 @@ async def test_rejects_writes_after_a_failed_fsync(tmp_path: Path, monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail)
         with pytest.raises(OSError, match="Input/output"):
-            await file.synced()
+            await file.wait_until_synced()
     with pytest.raises(OSError, match="Input/output"):
-        await file.synced()
+        await file.wait_until_synced()
     with pytest.raises(OSError, match="Input/output"):
         file.append(b"two")
     file.close()

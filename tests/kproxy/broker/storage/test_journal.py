@@ -83,7 +83,7 @@ async def test_full_disk_is_an_error_until_there_is_space(
 ) -> None:
     journal = FileJournal(tmp_path, fsync=fsync)
     journal.put("t", "a", {})
-    await journal.synced()
+    await journal.wait_until_synced()
     write = os.write
 
     def write_part(fd: int, data: memoryview) -> int:
@@ -96,11 +96,11 @@ async def test_full_disk_is_an_error_until_there_is_space(
     monkeypatch.setattr(os, "write", write_part)
     journal.put("t", "b", {})
     with pytest.raises(ApiError) as caught:
-        await journal.synced()
+        await journal.wait_until_synced()
     assert caught.value.error is Error.KAFKA_STORAGE_ERROR
     monkeypatch.setattr(os, "write", write)
     journal.put("t", "c", {})
-    await journal.synced()
+    await journal.wait_until_synced()
     journal.close()
     assert list(entries(tmp_path)) == ["a", "b", "c"]
 
@@ -115,8 +115,8 @@ async def test_failed_fsync_is_permanent(tmp_path: Path, monkeypatch: pytest.Mon
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail)
         with pytest.raises(ApiError):
-            await journal.synced()
+            await journal.wait_until_synced()
     with pytest.raises(ApiError) as caught:
-        await journal.synced()
+        await journal.wait_until_synced()
     assert caught.value.error is Error.KAFKA_STORAGE_ERROR
     journal.close()

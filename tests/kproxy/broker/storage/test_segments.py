@@ -168,19 +168,19 @@ def test_full_disk_rejects_a_batch_and_leaves_no_part_of_it(tmp_path: Path, monk
 
 
 async def test_concurrent_waiters_share_one_fsync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[int] = []
+    wait_until_synced: list[int] = []
     real_fsync = os.fsync
     with open_log(tmp_path, fsync=True) as log:
         write(log, produced_batch())
-        await log.synced()
-        monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(fd), real_fsync(fd)))
+        await log.wait_until_synced()
+        monkeypatch.setattr(os, "fsync", lambda fd: (wait_until_synced.append(fd), real_fsync(fd)))
         async with asyncio.TaskGroup() as tasks:
             for _ in range(20):
                 write(log, produced_batch())
-                tasks.create_task(log.synced())
-        assert len(synced) == 1
-        await log.synced()
-        assert len(synced) == 1
+                tasks.create_task(log.wait_until_synced())
+        assert len(wait_until_synced) == 1
+        await log.wait_until_synced()
+        assert len(wait_until_synced) == 1
 
 
 async def test_failed_fsync_is_raised_to_all_waiters_and_later_writers(
@@ -193,10 +193,10 @@ async def test_failed_fsync_is_raised_to_all_waiters_and_later_writers(
         write(log, produced_batch())
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", fail)
-            results = await asyncio.gather(log.synced(), log.synced(), return_exceptions=True)
+            results = await asyncio.gather(log.wait_until_synced(), log.wait_until_synced(), return_exceptions=True)
         assert [isinstance(result, ApiError) for result in results] == [True, True]
         with pytest.raises(ApiError):
-            await log.synced()
+            await log.wait_until_synced()
         with pytest.raises(ApiError):
             write(log, produced_batch())
 
@@ -206,4 +206,4 @@ async def test_nothing_waits_for_the_disk_without_fsync(tmp_path: Path, monkeypa
         write(log, produced_batch())
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", lambda fd: pytest.fail("synced"))
-            await log.synced()
+            await log.wait_until_synced()
