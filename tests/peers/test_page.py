@@ -18,6 +18,7 @@ from tests.kproxy.browse.pictures.test_topics_over_time import draw_topics_over_
 from tests.kproxy.browse.pictures.test_topics_over_time import fetch_exchange
 from tests.kproxy.browse.sessions import session_of_capture
 from tests.kproxy.browse.sides import request_line
+from tests.kproxy.browse.test_facts import lines_of_slow_group
 from tests.kproxy.capture_results import lines_of
 from tests.kproxy.cli.test_payloads import produce, write_capture
 from tests.kproxy.frames import request
@@ -746,6 +747,29 @@ def test_lag_mark_links_to_its_frame(tab: Tab, tmp_path: Path) -> None:
     assert labels == ["7 records", "9 records", "2 records"]
     tab.run("location.hash = document.querySelectorAll('.lag a')[1].getAttribute('href')")
     tab.until(f"document.body.dataset.view === 'frames' && {COUNT}.startsWith('1 of 3 rows')")
+
+
+def test_group_that_is_behind_is_named_beside_the_causes(tab: Tab, tmp_path: Path) -> None:
+    encoded = bytearray()
+    for line in lines_of_slow_group():
+        append_line(line, encoded)
+    (tmp_path / "slow.jsonl").write_bytes(encoded)
+    show_page(tab, tmp_path, tmp_path / "slow.jsonl")
+    tab.run("location.hash = '#/wrong'")
+    tab.until("document.querySelector('.causes a[href*=groups]')")
+    text = tab.run("document.querySelector('.causes').textContent")
+    assert "Group billing is 1 record behind: the client is slow since " in text
+    tab.run("location.hash = document.querySelector('.causes a[href*=groups]').getAttribute('href')")
+    tab.until("document.querySelector('.facts h2')?.textContent === 'billing'")
+
+
+def test_charts_of_a_single_exchange_have_no_empty_values(tab: Tab, tmp_path: Path) -> None:
+    show_page(tab, tmp_path, _JAVA)
+    tab.run("location.hash = '#/over-time?filter=' + encodeURIComponent('correlation_id=1 and api=Metadata')")
+    tab.until("document.querySelector('.charts .throughput')")
+    text = tab.run("document.querySelector('.charts').textContent")
+    assert "null" not in text
+    assert "Each part of the pictures is 1.00 ms long" in text
 
 
 def test_timelines_follow_the_filter(tab: Tab, tmp_path: Path) -> None:

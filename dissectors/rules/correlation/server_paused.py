@@ -23,8 +23,6 @@ MIN_PAUSE = Limit("pause", 2, "s", "requests on several connections wait for so 
 _WARNING_FROM = 5 * SECOND
 #: Requests that waited for the same pause are answered within this time (ns).
 _TOGETHER = SECOND // 4
-#: Responses within this time (ns) after a report belong to the same pause.
-_SAME_PAUSE = 2 * SECOND
 _MIN_REQUESTS, _MIN_CONNECTIONS, _MIN_APIS = 3, 2, 2
 _MAX_SERVERS, _MAX_WAITS = 1_000, 100
 
@@ -47,11 +45,10 @@ class _Wait(NamedTuple):
 
 
 class _Waits:
-    """The latest long waits for each server, and when a pause of it was last reported (ns)."""
+    """The latest long waits for each server."""
 
     def __init__(self) -> None:
         self.by_server: BoundedDict[str, list[_Wait]] = BoundedDict(_MAX_SERVERS)
-        self.reported_at: BoundedDict[str, int] = BoundedDict(_MAX_SERVERS)
 
 
 @rule(
@@ -125,15 +122,15 @@ def server_paused(event: ResponseReceived, connection: ConnectionState) -> Itera
     waits = [wait for wait in state.by_server.get(server, ()) if event.at - wait.at <= _TOGETHER][-_MAX_WAITS:]
     waits.append(_Wait(event.at, connection.connection_id, message.api, waited))
     state.by_server[server] = waits
-    if event.at - state.reported_at.get(server, 0) <= _SAME_PAUSE or not _is_pause(waits):
+    if not _is_pause(waits):
         return
-    state.reported_at[server] = event.at
     connections = len({wait.connection_id for wait in waits})
     apis = ", ".join(sorted({wait.api for wait in waits}))
     longest = max(wait.waited for wait in waits)
     yield Problem(
-        f"at least {len(waits)} requests on {connections} connections ({apis}) waited up to {duration(longest)} "
-        f"and were then answered within {duration(event.at - waits[0].at)}, as if the server had stood still",
+        f"the server seems to have stood still for {duration(longest)}: at least {len(waits)} requests on "
+        f"{connections} connections ({apis}) waited during this time, and were answered within "
+        f"{duration(event.at - waits[0].at)} at its end",
         hint="look on the server at this time: garbage collection, disk, CPU steal, memory; then at the network to it",
         severity=None if longest >= _WARNING_FROM else Severity.INFO,
         once_per=(server, longest >= _WARNING_FROM),

@@ -23,6 +23,8 @@ BOUNDS: Final = tuple(ceil(2 ** (level / 2)) for level in range(76))
 _MAX_NAMES: Final = 6
 #: Rows counted between two yields, in a few milliseconds.
 _STEP: Final = 4_096
+#: Minimum length of a part in us: rates over less say nothing.
+MIN_WIDTH: Final = 1_000
 #: Sorts after every latency, which are negated.
 _NO_LATENCY: Final = (1, 0, 0)
 
@@ -68,7 +70,7 @@ def over_time(
         by_client[index.client[entry]] += size
         by_broker[index.servers.get(index.connection[entry], "")] += size
     start = start if apis else 0
-    width = max(1, -(-(end - start + 1) // part_count))
+    width = max(MIN_WIDTH, -(-(end - start + 1) // part_count))
     clients = _rank({index.clients[number]: count for number, count in by_client.items()})
     brokers = _rank(by_broker)
     client_bytes = {name: [0] * part_count for name, _ in clients[:_MAX_NAMES]}

@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, Final
 
 from dissectors.bounded import MAX_NAME_LENGTH
-from kproxy.browse.pictures.over_time import completed_at, rows_in_view
+from kproxy.browse.pictures.over_time import MIN_WIDTH, completed_at, rows_in_view
 from kproxy.browse.rows.index import RowState
 from kproxy.browse.rows.partial_parse import parse_partial
 from kproxy.browse.session import BrowseSession
@@ -56,7 +56,7 @@ def topics_over_time(
             at = completed_at(index, entry)
             start, end = min(start, at), max(end, at)
     start = min(start, end)
-    width = max(1, -(-(end - start + 1) // part_count))
+    width = max(MIN_WIDTH, -(-(end - start + 1) // part_count))
     sizes: dict[str, dict[TopicKey, Counter[int]]] = {"produced": {}, "fetched": {}}
     lags: dict[tuple[str, str, int], dict[int, int]] = {}
     number = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dissectors.groups import Protocol, Stall
-from dissectors.groups.model import CauseKind, RebalanceCause
+from dissectors.groups.model import CauseKind, EventKind, RebalanceCause
 from dissectors.refusals import Nature, judgement
 from dissectors.schemas.codes import Error
 from kproxy.browse.facts import groups as facts
@@ -128,11 +128,10 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
         group_facts.append(("records acknowledged", facts.acknowledged_records(session, view)))
         group_facts += [(_stall_time(stall), f"{stall.text}. {stall.hint}") for stall in view.stalls[:_MAX_SHOWN]]
         unit = "generation" if item.protocol is Protocol.CLASSIC else "epoch"
-        group_facts += [
-            (f"{unit} {boundary.generation}", f"{timestamp(boundary.at)[11:23]} UTC: {_describe_cause(boundary.cause)}")
-            for boundary in reversed(boundaries)
-            if boundary.cause is not None
-        ]
+        for boundary in reversed(boundaries):
+            if boundary.cause is not None:
+                begin = f"{timestamp(boundary.at)[11:23]} UTC{_took(view, boundary.generation)}"
+                group_facts.append((f"{unit} {boundary.generation}", f"{begin}: {_describe_cause(boundary.cause)}"))
         marks += [(f"{unit} {boundary.generation}", boundary.row) for boundary in reversed(boundaries[-_MAX_MARKS:])]
         group_facts += [
             ("member",
@@ -156,6 +155,19 @@ def _describe_cause(cause: RebalanceCause) -> str:
         return cause.text
     reason = "its topics or their partitions changed" if "(the leader)" in cause.text else "its subscription changed"
     return f"{cause.text}, as when {reason}, or it gave up partitions"
+
+
+def _took(view: GroupView, generation: int) -> str:
+    """Return how long its members joined and synced, e.g. ``, took 82.8 ms``; empty for a protocol without syncs."""
+    events = [
+        event
+        for lane in view.lanes
+        for event in lane.transitions
+        if event.generation == generation and event.until is not None and not event.error
+    ]
+    joins = [event.at for event in events if event.kind is EventKind.JOIN]
+    syncs = [event.until for event in events if event.kind is EventKind.SYNC and event.until is not None]
+    return f", took {duration((max(syncs) - min(joins)) // 1000)}" if joins and syncs else ""
 
 
 def _clients_filter(view: GroupView | None) -> str | None:

@@ -10,19 +10,26 @@ export class CausesView {
     this.box = setAttributes(el("div", "causes", el("p", "none", "loading …")), { tabindex: 0, role: "region", "aria-label": "What is wrong" });
   }
   async show(state) {
-    const causes = this.causes = await this.app.source.causes(state.filter);
+    const { source } = this.app, [causes, groups] = await Promise.all([source.causes(state.filter), state.filter ? null : source.table("groups", "")]);
+    this.causes = causes;
     const counts = ["error", "warning", "info"].map((level) => [causes.filter(({ severity }) => severity === level).length, level])
       .filter(([count]) => count).map(([count, level]) => level === "info" ? `${count} for information` : pluralize(count, level));
     this.app.setStatus(counts.join(", "), this);
     const roots = causes.filter(({ follows }) => !follows);
     const nothing = state.filter ? el("p", "none", `No finding in what matches ${state.filter}; `, button("clear", "clear the filter", () => this.app.go({ filter: undefined }))) : el("p", "none", "Nothing wrong was found.");
-    const children = [el("h2", "", causes.length ? `What is wrong: ${counts.join(", ")}` : "What is wrong"), causes.length ? el("ol", "", ...causes.map((cause) => this.cause(cause, roots))) : nothing, state.filter ? null : this.refusals()];
+    const children = [el("h2", "", causes.length ? `What is wrong: ${counts.join(", ")}` : "What is wrong"), causes.length ? el("ol", "", ...causes.map((cause) => this.cause(cause, roots))) : nothing, state.filter ? null : this.refusals(), ...(groups ? this.slowGroups(groups) : [])];
     this.box.replaceChildren(...children.filter(Boolean));
   }
   /** Returns a note about responses with an error, which are often part of ordinary work and then no cause. */
   refusals() {
     const { refused } = this.app.source.state;
     return refused ? el("p", "dim", `${pluralize(refused, "response")} with an error: `, anchor("", toHash({ view: "apis", sort: "-errors" }), "list by API"), " · ", anchor("", toHash({ view: "frames", filter: "error!=0 and not finding" }), "those without a finding"), ".") : null;
+  }
+  /** Returns a note for each group that is behind because its client is slow, which is no error of either side. */
+  slowGroups({ columns, rows }) {
+    const lag = columns.findIndex(([title]) => title === "lag");
+    return rows.map(({ key, values, facts }) => [key, values[lag], facts.find(([label]) => label === "why it is behind")?.[1]]).filter(([, , reason]) => reason)
+      .map(([key, count, reason]) => el("p", "dim", "Group ", anchor("", toHash({ view: "groups", key }), key), ` is ${pluralize(count, "record")} behind: ${reason}.`));
   }
   cause(cause) {
     const framesHash = (text) => toHash({ view: "frames", filter: text });

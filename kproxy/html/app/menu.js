@@ -1,5 +1,5 @@
 /* A button with a list of actions below it. */
-import { button, el, setAttributes } from "./elements.js";
+import { announce, button, el, setAttributes } from "./elements.js";
 
 let lastId = 0;
 
@@ -15,6 +15,7 @@ export const menu = (label, title, getItems) => {
   const opener = setAttributes(button("", label, () => {
     if (!list.hidden) { close(true); return; }
     list.replaceChildren(...getItems().map((item) => {
+      if (item instanceof HTMLAnchorElement) item.addEventListener("click", () => { close(false); announce(`download: ${item.textContent}`); });
       if (item instanceof Node) return item;
       return setAttributes(button("", item[0], () => { close(true); item[1](); }), { role: "menuitem", title: item[2] ?? null });
     }));

@@ -3,6 +3,8 @@ import { isLongPoll } from "./ladder_events.js";
 import { API, CLIENT, ERROR, KIND, LATENCY, SERVER, SIZE, STATE, TIME, UNANSWERED, WAITING } from "./rows.js";
 
 const LEVELS = 76, MAX_NAMES = 6;
+/** Minimum length of a part in us: rates over less say nothing. */
+export const MIN_WIDTH = 1000;
 /** The lowest latency of each level, in us; it doubles with every second level. */
 const BOUNDS = Array.from({ length: LEVELS }, (_, level) => Math.ceil(2 ** (level / 2)));
 const latencyLevel = (us) => { let level = us < 1 ? 0 : Math.floor(2 * Math.log2(us)); while (BOUNDS[level + 1] <= us) level += 1; while (level && BOUNDS[level] > us) level -= 1; return Math.min(level, LEVELS - 1); };
@@ -25,7 +27,7 @@ export const overTime = (rows, api, parts) => {
     increment(bytes.broker, row[SERVER], row[SIZE]);
   }
   if (!frames.length) [from, to] = [0, 0];
-  const width = Math.max(1, Math.ceil((to - from + 1) / parts)), zeros = () => Array(parts).fill(0), series = {};
+  const width = Math.max(MIN_WIDTH, Math.ceil((to - from + 1) / parts)), zeros = () => Array(parts).fill(0), series = {};
   for (const role of ["client", "broker"]) series[role] = { names: rankByCount(bytes[role]).slice(0, MAX_NAMES).map(([name]) => name), others: Math.max(0, bytes[role].size - MAX_NAMES), values: [] };
   for (const { names, values } of Object.values(series)) values.push(...names.map(zeros));
   const errors = zeros(), unanswered = zeros(), latencies = Array.from({ length: parts }, () => []), heat = new Map();

@@ -53,14 +53,14 @@ export class OverTimeView {
   }
   draw(pixels) {
     const { data } = this, { apis, errors, unanswered, series, parts } = data, { key } = this.app.state, total = apis.reduce((sum, [, count]) => sum + count, 0);
-    this.app.setStatus(`${total.toLocaleString("en")} exchanges${data.busy ? " so far" : ""}`, this);
+    this.app.setStatus(`${pluralize(total, "exchange")}${data.busy ? " so far" : ""}`, this);
     if (!total) { this.charts.replaceChildren(el("p", "none", ...this.app.emptyMessage({ total: this.app.source.state.rows, busy: data.busy }))); return; }
     const apiNames = apis.map(([name]) => name);
     if (key && !apiNames.includes(key)) apiNames.push(key);
     this.apiSelect.replaceChildren(...["", ...apiNames].map((name) => { const option = el("option", "", name || "all APIs"); option.value = name; option.selected = name === (key || ""); return option; }));
     const terms = (low, high) => low === undefined ? [key ? `api=${quote(key)}` : null] : [key ? `api=${quote(key)}` : null, low > 0 ? `latency>=${data.bounds[low]}us` : "latency>=0us", `latency<${data.bounds[Math.min(high, data.bounds.length - 1)]}us`];
     const sections = [el("h2", "", "Latency of ", this.apiSelect, el("span", "dim", " stronger colour: more responses; lines: median and, dashed, p99"))];
-    if (data.heat.length) sections.push(heatMap(data, pixels, key || "", (from, to, low, high) => this.frames(from, to, ...terms(low, high)), (href) => { location.hash = href; }), ...this.highestLatencies());
+    if (data.heat.length) sections.push(heatMap(data, pixels, key || "", (from, to, low, high) => this.frames(from, to, ...terms(low, high)), (href) => { location.hash = href; }), ...this.highestLatencies().filter(Boolean));
     else sections.push(el("p", "none", "No response with a known latency."));
     const allApis = key ? " of all APIs" : "";
     const rows = [["Errors", errors, "errors", "error"], ["No response", unanswered, "unanswered", "kind=request"]].filter(([, values]) => values.some(Boolean));

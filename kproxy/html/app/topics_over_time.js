@@ -1,5 +1,5 @@
 /* Topics over time: bytes produced and fetched, and lag, as kproxy.browse.pictures.topics_over_time counts them. */
-import { endTime } from "./over_time.js";
+import { MIN_WIDTH, endTime } from "./over_time.js";
 import { API, KIND, NUMBER } from "./rows.js";
 
 const DIRECTIONS = { Produce: "produced", Fetch: "fetched", ShareFetch: "fetched" }, MAX_TOPICS = 6, MAX_PARTITIONS = 8;
@@ -17,7 +17,7 @@ const seriesOf = (counts, measure, maxNames, parts, missingValue) => {
 export const topicsOverTime = (rows, lines, parts) => {
   const frames = rows.filter((row) => !row[KIND]), ends = frames.map(endTime);
   const from = ends.reduce((a, b) => Math.min(a, b), ends[0] || 0), to = ends.reduce((a, b) => Math.max(a, b), ends[0] || 0);
-  const width = Math.max(1, Math.ceil((to - from + 1) / parts)), sizes = { produced: new Map(), fetched: new Map() }, lags = new Map();
+  const width = Math.max(MIN_WIDTH, Math.ceil((to - from + 1) / parts)), sizes = { produced: new Map(), fetched: new Map() }, lags = new Map();
   const countsAt = (counts, key) => counts.get(JSON.stringify(key)) || counts.set(JSON.stringify(key), new Map()).get(JSON.stringify(key));
   frames.forEach((row, index) => {
     const direction = DIRECTIONS[row[API]], part = Math.floor((ends[index] - from) / width);

@@ -99,14 +99,19 @@ def test_clients_have_columns_for_bytes_in_and_out() -> None:
     assert bytes_by_client == {"big": (500, 50), "small": (100, 50)}
 
 
-def test_slow_group_says_why_it_is_behind_and_links_to_its_fetches() -> None:
-    heartbeat = request(90, api="Heartbeat", api_key=12, client_id="c", group_id="billing")
-    lines: list[Line] = [heartbeat]
+def lines_of_slow_group() -> list[Line]:
+    """Return the lines of a group whose member fetches after 0 and 10 s, and whose topic gets records until 15 s."""
+    lines: list[Line] = [request(90, api="Heartbeat", api_key=12, client_id="c", group_id="billing")]
     for number in (0, 10):
         fetch = request(number, at=number, client_id="c")
         batch = TopicEntry("orders", partitions=[0], bytes=9, partition_bytes=[9], records=1, offsets=[number], lag=0)
         lines += [fetch, response(fetch, topics=[batch]), *_stored_batch(number + 1, 0, number + 1)]
-    session = session_of([*lines, request(99, at=15, api="Heartbeat", api_key=12)])
+    return [*lines, request(99, at=15, api="Heartbeat", api_key=12)]
+
+
+def test_slow_group_says_why_it_is_behind_and_links_to_its_fetches() -> None:
+    lines = lines_of_slow_group()
+    session = session_of(lines)
     [row] = TABLES["groups"](session, session.view).rows
     assert dict(row.facts)["why it is behind"] == (
         f"the client is slow since {timestamp(BEGAN + SECOND // 1000)[11:23]} UTC, while records wait: "

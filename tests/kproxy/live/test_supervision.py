@@ -53,7 +53,7 @@ class _SpawnerWithoutDescriptors:
         self.attempts = 0
         self.dismissed = False
 
-    def statuses(self) -> list[int]:
+    def drain_statuses(self) -> list[int]:
         return [-signal.SIGKILL] if self.channel.recv(100) else []
 
     def spawn(self) -> socket.socket:
