@@ -765,7 +765,7 @@ def test_group_that_is_behind_is_named_beside_the_causes(tab: Tab, tmp_path: Pat
 
 def test_charts_of_a_single_exchange_have_no_empty_values(tab: Tab, tmp_path: Path) -> None:
     show_page(tab, tmp_path, _JAVA)
-    tab.run("location.hash = '#/over-time?filter=' + encodeURIComponent('correlation_id=1 and api=Metadata')")
+    tab.run("location.hash = '#/over-time?filter=' + encodeURIComponent('error=GROUP_ID_NOT_FOUND')")
     tab.until("document.querySelector('.charts .throughput')")
     text = tab.run("document.querySelector('.charts').textContent")
     assert "null" not in text
