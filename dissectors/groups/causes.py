@@ -70,6 +70,7 @@ def cause_of(group: GroupHistory, lane: Lane, expired: list[Lane], at: int) -> R
     left.
     """
     joiner, _, is_new = group.joiner or (lane, 0, lane.generation < 0)
+    by_leader = False
     facts = {"left": group.leaver is not None, "is_new": is_new, "was_told": group.rejoin_signaled}
     kind = next((cause for fact, cause in CAUSES.items() if facts[fact]), DEFAULT_CAUSE)
     expired_text = f"; the session of {_member_names(expired)} expired" if expired else ""
@@ -84,8 +85,8 @@ def cause_of(group: GroupHistory, lane: Lane, expired: list[Lane], at: int) -> R
             else "the coordinator began it, for no visible reason"
         )
     else:
-        key = joiner.key
-        leader_note = " (the leader)" if group.leader == joiner.key else ""
+        key, by_leader = joiner.key, group.leader == joiner.key
+        leader_note = " (the leader)" if by_leader else ""
         text = f"{joiner.label} joined" if kind is CauseKind.JOIN else f"{joiner.label}{leader_note} rejoined by itself"
         text += expired_text
     group.leaver, group.joiner, group.rejoin_signaled = None, None, False
@@ -94,7 +95,7 @@ def cause_of(group: GroupHistory, lane: Lane, expired: list[Lane], at: int) -> R
             blamed.disturbance = Disturbance(at, blamed.row, at)
         blamed.disturbance.last = at
         blamed.disturbance.kinds[kind] = blamed.disturbance.kinds.get(kind, 0) + 1
-    return RebalanceCause(kind, key, text)
+    return RebalanceCause(kind, key, text, by_leader)
 
 
 def _is_follow_up_rejoin(kind: CauseKind, group: GroupHistory, at: int) -> bool:

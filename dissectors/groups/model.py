@@ -131,11 +131,15 @@ class CauseKind(StrEnum):
 
 
 class RebalanceCause(Struct, frozen=True):
-    """Why a generation began, as `text`; `by` is the lane key of the member that caused it, empty if unknown."""
+    """Why a generation began, as `text`; `by` is the lane key of the member that caused it, empty if unknown.
+
+    `by_leader`: it was the leader of the generation before.
+    """
 
     kind: CauseKind
     by: str
     text: str
+    by_leader: bool = False
 
 
 class Disturbance(Struct):

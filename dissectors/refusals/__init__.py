@@ -15,7 +15,17 @@ from dissectors.refusals.errors import by_api, cluster, groups, logs, security, 
 from dissectors.refusals.judgement import ELECTION, PROPAGATION, ErrorJudgement, Harm, Nature, final_error
 from dissectors.schemas.codes import Error
 
-__all__ = ["ELECTION", "PROPAGATION", "UNKNOWN", "ErrorJudgement", "Harm", "Nature", "generic_judgements", "judgement"]
+__all__ = [
+    "ELECTION",
+    "PROPAGATION",
+    "UNKNOWN",
+    "ErrorJudgement",
+    "Harm",
+    "Nature",
+    "generic_judgements",
+    "judgement",
+    "nature_of",
+]
 
 #: The judgement of codes that no Kafka release has.
 UNKNOWN = final_error(
@@ -39,3 +49,8 @@ def judgement(api: str, code: int) -> ErrorJudgement:
     if (judgement := generic_judgements().get(code)) is None:
         return UNKNOWN
     return by_api.ERRORS.get((api, Error(code)), judgement)
+
+
+def nature_of(api: str, error: str) -> Nature:
+    """Return the nature of an error, by its name, in the response of an API; FINAL if it is not one of Kafka's."""
+    return judgement(api, Error[error].value).nature if error in Error.__members__ else Nature.FINAL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.resources import files
@@ -302,7 +302,7 @@ class WebServer:
         if len(rows) > _MAX_PAGE_ROWS:
             limit_text = f"{len(rows):,} rows are too many for a page: filter them to {_MAX_PAGE_ROWS:,} or fewer"
             raise web.HTTPRequestEntityTooLarge(_MAX_PAGE_ROWS, len(rows), text=f"{limit_text}\n")
-        lines = list(answers.raw_lines(self._session, rows))
+        lines = [line async for line in _in_turns(answers.raw_lines(self._session, rows))]
         page = await asyncio.to_thread(page_of_lines, self._session.source.name, lines)
         return await _send_file(request, iter((page,)), "kproxy-rows.html")
 
@@ -314,21 +314,28 @@ class WebServer:
         return [visible[position] for position in range(len(visible))]
 
 
+async def _in_turns(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield chunks while they are generated, in turn with other requests."""
+    deadline = time.perf_counter() + _SLICE_S
+    for chunk in chunks:
+        yield chunk
+        if time.perf_counter() > deadline:
+            await asyncio.sleep(0)
+            deadline = time.perf_counter() + _SLICE_S
+
+
 async def _send_file(request: web.Request, chunks: Iterator[bytes], name: str) -> web.StreamResponse:
     """Send a file while it is generated, in turn with other requests. Errors before its first byte are raised."""
     response = web.StreamResponse(headers={"Content-Disposition": f'attachment; filename="{name}"'})
     response.content_type = _DOWNLOADS[name.rpartition(".")[2]]
-    buffer, deadline = bytearray(), time.perf_counter() + _SLICE_S
-    for chunk in chunks:
+    buffer = bytearray()
+    async for chunk in _in_turns(chunks):
         buffer += chunk
         if len(buffer) >= _CHUNK:
             if not response.prepared:
                 await response.prepare(request)
             await response.write(bytes(buffer))
             buffer.clear()
-        if time.perf_counter() > deadline:
-            await asyncio.sleep(0)
-            deadline = time.perf_counter() + _SLICE_S
     if not response.prepared:
         await response.prepare(request)
     await response.write(bytes(buffer))

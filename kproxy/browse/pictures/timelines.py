@@ -8,8 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from dissectors.groups import Stall
 from dissectors.groups.model import EventKind
-from dissectors.refusals import Nature, judgement
-from dissectors.schemas.codes import Error
+from dissectors.refusals import Nature, nature_of
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
 from kproxy.filters.lexer import quoted
@@ -132,10 +131,6 @@ def _stall_span(stall: Stall) -> TimelineSpan:
     return TimelineSpan(stall.since, stall.until, "stall", stall.text, stall.row)
 
 
-def _is_routine(api: str, error: str) -> bool:
-    return error in Error.__members__ and judgement(api, Error[error].value).nature is Nature.ROUTINE
-
-
 def _member_lane(lane: LaneView) -> TimelineLane:
     member = lane.member
     spans = [TimelineSpan(begin, end, "member", "member", member.row) for begin, end in lane.memberships[-_MAX_SPANS:]]
@@ -143,7 +138,7 @@ def _member_lane(lane: LaneView) -> TimelineLane:
     for event in sorted(events, key=lambda event: event.at):
         name = event.api or event.kind.value
         if event.error:
-            kind = "routine" if _is_routine(name, event.error) else "refused"
+            kind = "routine" if nature_of(name, event.error) is Nature.ROUTINE else "refused"
             spans.append(TimelineSpan(event.at, event.until or event.at, kind, f"{name}: {event.error}", event.row))
         elif event.kind in _REBALANCES:
             spans.append(TimelineSpan(event.at, event.until, "rebalance", name, event.row))

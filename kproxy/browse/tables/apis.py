@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dissectors.refusals import Nature, judgement
-from dissectors.schemas.codes import Error
+from dissectors.refusals import Nature, nature_of
 from kproxy.browse.overviews.apis import ApiUsage
 from kproxy.browse.session import BrowseSession
 from kproxy.browse.session_view import SessionView
@@ -53,16 +52,12 @@ def _describe_errors(item: ApiUsage) -> str:
 
 
 def _remark(api: str | None, name: str) -> str:
-    nature = _nature(api, name)
+    nature = nature_of(api or "", name)
     return "" if nature is Nature.FINAL else f" ({nature})"
 
 
 def _are_errors_routine(item: ApiUsage) -> bool:
-    return bool(item.errors) and all(_nature(item.api, name) is Nature.ROUTINE for name, _ in item.errors)
-
-
-def _nature(api: str | None, name: str) -> Nature:
-    return judgement(api or "", Error[name].value).nature if name in Error.__members__ else Nature.FINAL
+    return bool(item.errors) and all(nature_of(item.api or "", name) is Nature.ROUTINE for name, _ in item.errors)
 
 
 def _row(item: ApiUsage, *, live: bool) -> OverviewRow:

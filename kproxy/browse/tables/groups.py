@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dissectors.groups import Protocol, Stall
-from dissectors.groups.model import CauseKind, EventKind, RebalanceCause
-from dissectors.refusals import Nature, judgement
-from dissectors.schemas.codes import Error
+from dissectors.groups.model import CauseKind, EventKind, GroupStatus, RebalanceCause
+from dissectors.refusals import Nature, nature_of
 from kproxy.browse.facts import groups as facts
 from kproxy.browse.facts.texts import names_and_counts
 from kproxy.browse.facts.topics import describe_lag, describe_slowness
@@ -116,7 +115,9 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
     for topic, reader in topics_read[:_MAX_SHOWN]:
         last_fetch = f"last Fetch response {timestamp(reader.last_at)[11:23]} UTC" if reader.last_at else ""
         group_facts.append((f"reads {topic}", "; ".join(filter(None, (f"lag {describe_lag(reader)}", last_fetch)))))
-        group_facts.append(("why it is behind", describe_slowness(reader, session.now)))
+        # Nobody is slow after the last member has left.
+        until = item.last_at if item.state is GroupStatus.EMPTY else session.now
+        group_facts.append(("why it is behind", describe_slowness(reader, until)))
         marks.append((f"last Fetch of {topic}", reader.last_row))
     if view is not None:
         boundaries = view.boundaries[-_MAX_SHOWN:]
@@ -139,21 +140,17 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
              f"{lane.member.commits:,} commits{', leader' if lane.member.leader else ''}")
             for lane in view.lanes[:_MAX_SHOWN]
         ]  # fmt: skip
-    are_routine = item.errors and all(_is_routine(name) for name, _ in item.errors)
+    are_routine = item.errors and all(nature_of("Heartbeat", name) is Nature.ROUTINE for name, _ in item.errors)
     return OverviewRow(
         item.group, values, f"group={quoted(item.group)}", item.row, group_facts, marks,
         {"errors": "dim"} if are_routine else {}, _clients_filter(view),
     )  # fmt: skip
 
 
-def _is_routine(error: str) -> bool:
-    return error in Error.__members__ and judgement("Heartbeat", Error[error].value).nature is Nature.ROUTINE
-
-
 def _describe_cause(cause: RebalanceCause) -> str:
     if cause.kind is not CauseKind.REJOIN:
         return cause.text
-    reason = "its topics or their partitions changed" if "(the leader)" in cause.text else "its subscription changed"
+    reason = "its topics or their partitions changed" if cause.by_leader else "its subscription changed"
     return f"{cause.text}, as when {reason}, or it gave up partitions"
 
 
