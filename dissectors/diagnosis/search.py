@@ -279,7 +279,7 @@ class Search:
         return frame_implausibility(layout, walk(layout, self._frame.data, 4).values)
 
     def _try_choice(self, base: _Base, choice: Choice, element: Element | None = None) -> None:
-        """Read the frame under a choice on top of a base; with `element`, apply it only to that array element."""
+        """Try to read the frame with a choice applied to a base; with `element`, only to that array element."""
         prior, proposal, location = choice
         if element is not None:
             prior += ONE_TAG_BUFFER_COST if proposal.kind == "tag_buffer_missing" else ONE_ELEMENT_COST

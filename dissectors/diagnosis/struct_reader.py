@@ -14,10 +14,10 @@ from dissectors.wire.layout import WIDTHS, Field, Layout, cached_on_owner
 
 
 def read_frame(frame: FrameReading, header: Layout, body: Layout) -> int:
-    """Read a frame from its start and return the end. Header and body are cached by position.
+    """Read a frame from its start and return its end. Header and body are cached by position.
 
     Raises:
-        Misfit: Or a subclass.
+        Misfit: The frame does not fit the layouts; it may be a subclass.
     """
     header_steps, body_steps = compiled_struct(header), compiled_struct(body)
     return frame.run_cached(body_steps, body_steps.read, frame.run_cached(header_steps, header_steps.read, 4))

@@ -104,10 +104,10 @@ class ClientFetchSessions:
         session = self._find(request_body) if continues_session(request_body) else None
         return session.ends if session else end_offsets(request_body, body)
 
-    def partitions_behind(
+    def lagging_partitions(
         self, request: RequestReceived, body: Mapping[str, Any]
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """Return the partitions of a request or its session that have more records: (fetch offset, end offset)."""
+        """Return the partitions of a request or its session that have unread records: (fetch offset, end offset)."""
         request_body = request.message.body
         if continues_session(request_body):
             session = self._find(request_body)

@@ -172,7 +172,7 @@ class Fetches:
             if not is_read_committed(request_body) or not all(partition.brought for partition in held_partition_ends):
                 connection.flags |= _HELD
         if self.is_response_empty:
-            starved = bool(self.sessions.partitions_behind(event.request, body))
+            starved = bool(self.sessions.lagging_partitions(event.request, body))
             if self._count_early_response(event, request_body, body) or self._count_busy_poll(
                 event, request_body, body, connection
             ):

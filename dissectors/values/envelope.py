@@ -77,7 +77,9 @@ def find_envelope(data: bytes, context: ValueContext) -> Envelope | None:
     known_envelopes = (
         candidate for candidate in candidates if isinstance(context.schemas.get(candidate.schema), Schema)
     )
-    probable_envelopes = (candidate for candidate in candidates if candidate.is_marked or _is_probable(data, candidate))
+    probable_envelopes = (
+        candidate for candidate in candidates if candidate.is_marked or _is_plausible_prefix(data, candidate)
+    )
     return next(known_envelopes, None) or next(probable_envelopes, None)
 
 
@@ -110,10 +112,10 @@ def _candidates(data: bytes, context: ValueContext) -> Iterator[Envelope]:
 def _is_worth_looking_up(data: bytes, envelope: Envelope) -> bool:
     if envelope.schema.form == "guid":
         return 1 <= data[7] >> 4 <= 8 and data[9] >> 6 == 2  # version and variant of RFC 9562
-    return envelope.schema.form == "subject" or _is_probable(data, envelope)
+    return envelope.schema.form == "subject" or _is_plausible_prefix(data, envelope)
 
 
-def _is_probable(data: bytes, envelope: Envelope) -> bool:
+def _is_plausible_prefix(data: bytes, envelope: Envelope) -> bool:
     """Whether bytes that look like a prefix probably are one, if the schema is unknown."""
     form, value = envelope.schema
     if form == "id":

@@ -115,7 +115,7 @@ class ControlServer:
         self._update_watching()
 
     def close(self, *, remove: bool = True) -> None:
-        """Close all viewers, which have one second to read the rest. Remove the socket unless `remove` is false."""
+        """Close all viewers; they have one second to read what is left. Remove the socket unless `remove` is false."""
         self._stop_accepting()
         if remove:
             self._control.remove()

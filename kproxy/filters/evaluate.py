@@ -11,7 +11,7 @@ from kproxy.filters.errors import FilterError
 from kproxy.filters.fields import SEVERITIES, FilterField, Kind, Line
 from kproxy.filters.nodes import And, Comparison, Node, Not, Presence, Text, Value
 from kproxy.filters.pattern import PatternError, compile_pattern, glob_pattern, wildcard_pattern
-from kproxy.filters.values import closed_value, instant, number
+from kproxy.filters.values import canonical_value, instant, number
 
 Test = Callable[[Line], bool]
 Check = Callable[[Any], bool]  # tests one value that is not None
@@ -125,7 +125,7 @@ def _value_check(node: Comparison, sign: str, value: Value) -> Check:
         amount = number(field, value)
         return lambda field_value: not isinstance(field_value, str) and compare(field_value, amount)
     if field.kind is Kind.FLAG and sign == "=":
-        expected = closed_value(field, value) == "true"
+        expected = canonical_value(field, value) == "true"
         return lambda field_value: field_value is expected
     if sign == "=" and not value.quoted and any(wildcard in value.text for wildcard in "*?"):
         return _reject_codes(field, _pattern_check(field, value, glob_pattern(value.text)))
@@ -133,11 +133,11 @@ def _value_check(node: Comparison, sign: str, value: Value) -> Check:
         moment = instant(field, value)
         return lambda field_value: compare(field_value, moment)
     if field.kind is Kind.SEVERITY:
-        rank = _RANKS[closed_value(field, value)]
+        rank = _RANKS[canonical_value(field, value)]
         return lambda field_value: compare(_RANKS.get(field_value, -1), rank)
     if sign != "=":
         raise FilterError(f"{field.name} does not support {sign!r}", node.start, node.end, "use =, ~ or in (...)")
-    exact_text = closed_value(field, value) if field.closed and not value.quoted else value.text
+    exact_text = canonical_value(field, value) if field.closed and not value.quoted else value.text
     if field.kind is Kind.TEXT:
         return lambda field_value: field_value == exact_text
     lowered = exact_text.lower()

@@ -54,8 +54,8 @@ def instant(field: FilterField, value: Value) -> str:
     return text + _MIDNIGHT[len(text) :] + "Z"
 
 
-def closed_value(field: FilterField, value: Value) -> str:
-    """Return the value as spelled in the field's list of values; case is ignored.
+def canonical_value(field: FilterField, value: Value) -> str:
+    """Return the value in the spelling of the field's list of values; case is ignored.
 
     Raises:
         FilterError: The value is not in the list.

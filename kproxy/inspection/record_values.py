@@ -136,7 +136,7 @@ class RecordValues:
     def _replace(self, record: _Record, schemas: Mapping[SchemaKey, Schema | str]) -> Iterator[DecodedPart]:
         """Replace key, value and headers of a record with objects; yield its key and its value."""
         _, row, written_record, is_control = record
-        topic, headers = written_record.topic, self._unmasked_attributes(written_record)
+        topic, headers = written_record.topic, self._mask_attributes(written_record)
         whole_record = written_record if record.is_whole and not is_control else None
         hides_schema = self._hides_schema(written_record)
         if self.masks:
@@ -200,8 +200,8 @@ class RecordValues:
             for name, _ in record.headers
         )
 
-    def _unmasked_attributes(self, record: WrittenRecord) -> tuple[tuple[str, bytes | None], ...]:
-        """Return the headers, without the values of masked headers that become part of a decoded value."""
+    def _mask_attributes(self, record: WrittenRecord) -> tuple[tuple[str, bytes | None], ...]:
+        """Return the headers; masked ones that become part of a decoded value have the value `MASKED`."""
         if not self.masks:
             return record.headers
         return tuple(

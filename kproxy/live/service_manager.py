@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 
 def notify(*states: str, status: str | None = None) -> None:
-    """Send states such as ``READY=1``, and a human-readable status, to ``$NOTIFY_SOCKET``. Never wait.
+    """Send states such as ``READY=1``, and a human-readable status, to ``$NOTIFY_SOCKET``. Never block.
 
     Do nothing if the variable is not set. Ignore errors: the relay must continue without a service manager.
     """
@@ -33,11 +33,11 @@ def notify_ready(relayed: Iterable[tuple[str, str]]) -> None:
 
 
 @contextmanager
-def notify_reloading(relayed: Callable[[], Iterable[tuple[str, str]]]) -> Iterator[None]:
-    """Report that the configuration is reread during the block; `relayed` returns the argument of `notify_ready`."""
+def notify_reloading(get_relayed: Callable[[], Iterable[tuple[str, str]]]) -> Iterator[None]:
+    """Report that the configuration is being reread; `get_relayed` returns the argument of `notify_ready`."""
     now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
     notify("RELOADING=1", f"MONOTONIC_USEC={now_us}", status="reading the configuration")
     try:
         yield
     finally:
-        notify_ready(relayed())
+        notify_ready(get_relayed())

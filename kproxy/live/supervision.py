@@ -110,7 +110,7 @@ class Supervisor:
             self._kill_timer.cancel()  # the next inspector has until the deadline
         if self.unfinished and self._ended.is_set() and not self._tap.gone:
             self._spawner.table.activity.must_leave = False
-            self._tap.lose()
+            self._tap.mark_lost()
             self._tap.mark_last()
             self._ended.clear()
             self.statuses.clear()
@@ -164,7 +164,7 @@ class Supervisor:
 
     def _handle_end(self, cause: str) -> None:
         self.failed = True
-        self._tap.lose()
+        self._tap.mark_lost()
         delay = self._policy.record_failure(self._loop.time())
         if delay is None:
             self._give_up(f"{cause}; it has failed {MAX_RESTARTS + 1} times within {WINDOW_S:g} s")

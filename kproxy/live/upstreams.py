@@ -178,14 +178,16 @@ class BuiltInBroker(Upstream):
             )
 
     def change(self, relay: Relay) -> Change:
-        """Return a function that only renews the TLS of the broker's listeners. It never fails."""
+        """Return a function that only updates the TLS settings of the broker's listeners. It never fails."""
 
-        async def renew_tls(listeners: Sequence[Listener]) -> list[str]:
-            for bound, listener in zip(relay.listeners.open, listeners, strict=False):  # none while the proxy ends
+        async def update_tls(listeners: Sequence[Listener]) -> list[str]:
+            for bound, listener in zip(
+                relay.listeners.open, listeners, strict=False
+            ):  # none while the proxy shuts down
                 relay.listeners.retarget(bound, replace(bound.listener, tls=listener.tls))
             return []
 
-        return renew_tls
+        return update_tls
 
 
 def _client_address(listener: Listener, relay: Relay) -> tuple[str, int]:

@@ -111,7 +111,7 @@ class RelayedConnection:
             side.peer.finish()
 
     def socket_closed(self, side: Side, error: OSError | None) -> None:
-        """Close the other side, as this side's socket is closed; `error` is set if the peer or network closed it."""
+        """Close the other side, because this side's socket has closed; `error` is set if peer or network closed it."""
         if error is not None:
             self._record_end(side, "reset")
         if side.peer.gone:

@@ -265,8 +265,8 @@ class Tap:
         if size:
             self._unseen = [self._unseen[0] + size, self._unseen[1] + frames, self._unseen[2] + 1]
 
-    def lose(self) -> None:
-        """Note that the inspector is lost."""
+    def mark_lost(self) -> None:
+        """Record that the inspector is lost."""
         if not self.lost:
             self.lost = True
             self.gone = self._is_last
@@ -287,7 +287,7 @@ class Tap:
 
     def give_up(self) -> None:
         """Note that the inspector is lost and none will follow."""
-        self.lose()
+        self.mark_lost()
         self.gone = True
         self.connections.clear()
 
@@ -360,6 +360,6 @@ class Tap:
             self._on_pressure(False)
 
     def _on_lost(self, error: OSError) -> None:
-        self.lose()
+        self.mark_lost()
         if self.gone:
             self._report_lost(error)

@@ -215,7 +215,7 @@ class SchemaRegistry:
                 if response.status == 404:
                     raise _SchemaNotFound
                 if response.status != 200:
-                    hint = ": check its credentials" if response.status in (401, 403) else ""
+                    hint = ": check the credentials" if response.status in (401, 403) else ""
                     raise _RegistryError(f"answered with status {response.status}{hint}")
                 body = await response.content.read(_MAX_BYTES + 1)
                 while len(body) <= _MAX_BYTES and (chunk := await response.content.read(_MAX_BYTES + 1)):
@@ -225,11 +225,11 @@ class SchemaRegistry:
             raise _RegistryError(f"did not answer within {self._timeout:g} s") from None
         except aiohttp.ClientConnectorCertificateError as error:
             reason = getattr(error.certificate_error, "verify_message", "") or "not valid"
-            raise _RegistryError(f"has a certificate that is refused: {reason}; check --registry-ca") from None
+            raise _RegistryError(f"presented a certificate that was rejected: {reason}; check --registry-ca") from None
         except aiohttp.ClientConnectorError as error:
             raise _RegistryError(f"cannot be reached: {_reason(error.os_error)}") from None
         except (aiohttp.ClientError, ValueError, OSError) as error:
-            raise _RegistryError(f"cannot be asked: {type(error).__name__}") from None
+            raise _RegistryError(f"cannot be queried: {type(error).__name__}") from None
         if len(body) > _MAX_BYTES:
             raise _RegistryError("answered more than 4 MiB")
         try:

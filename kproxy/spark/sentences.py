@@ -31,15 +31,15 @@ def duration(us: Column) -> Column:
     )
 
 
-def amount(value: Column) -> Column:
-    """Return a number with two or more digits: ``0.034``, ``14``, ``1,400``.
+def format_amount(value: Column) -> Column:
+    """Format a number with at least two significant digits: ``0.034``, ``14``, ``1,400``.
 
     Sail's ``%.2g`` would turn 4 into ``4.`` and 0 into NaN.
     """
-    text_ = F.when(value == 0, "0.0").when(value < 0.0000995, F.format_string("%.1e", value))
+    formatted = F.when(value == 0, "0.0").when(value < 0.0000995, F.format_string("%.1e", value))
     for digits in (5, 4, 3, 2, 1):
-        text_ = text_.when(value < 9.95 / 10 ** (digits - 1), fixed_point(value, digits))
-    return text_.otherwise(fixed_point(value, 0))
+        formatted = formatted.when(value < 9.95 / 10 ** (digits - 1), fixed_point(value, digits))
+    return formatted.otherwise(fixed_point(value, 0))
 
 
 def times_text(count: Column) -> Column:

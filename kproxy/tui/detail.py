@@ -349,7 +349,7 @@ def _short_text(finding: FindingEntry) -> Text:
 
 
 def _repeat_text(repeat: RepeatedFinding, connection_id: str) -> Text:
-    """Return the finding that a frame repeats, and where it was first reported."""
+    """Return a text that names the finding that a frame repeats, and where it was first reported."""
     location = f"connection {repeat.connection_id or connection_id}"
     if repeat.offset is not None:
         stream = f"{repeat.direction} stream" if repeat.direction else "stream"

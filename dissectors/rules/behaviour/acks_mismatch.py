@@ -45,7 +45,7 @@ def acks_mismatch(event: RequestReceived, connection: ConnectionState) -> Iterat
         [{"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "v"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Produce v7 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records":
         [{"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "v"}]}]}]}]}

@@ -61,7 +61,7 @@ def address_leak(event: ResponseReceived, connection: ConnectionState) -> Iterat
     < {"node_id": 1, "host": "kafka-1.internal", "port": 9092}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The broker has moved, and Metadata also has the new address:
     ```story
     > Metadata v9 {"topics": []}

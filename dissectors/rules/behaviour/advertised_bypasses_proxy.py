@@ -44,7 +44,7 @@ def advertised_bypasses_proxy(
     +20s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The advertised address leads to another listener of the proxy:
     ```story
     open 1 server=10.0.0.1:19092 listener=10.0.0.5:9092

@@ -104,7 +104,7 @@ def advertised_unreachable(
     < {"brokers": [{"node_id": 1, "host": "127.0.0.1", "port": 19092}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Another broker's address is advertised, and the client goes there:
     ```story
     open 1 client=10.0.0.9:50001 server=10.0.0.1:9092

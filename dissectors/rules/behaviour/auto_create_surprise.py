@@ -61,7 +61,7 @@ def auto_create_surprise(event: RequestReceived | ResponseReceived, connection: 
     < {"brokers": [{"node_id": 1}], "topics": [{"name": "oders", "partitions": [{"leader_id": 1}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Another client creates it explicitly:
     ```story
     > Metadata v8 {"topics": [{"name": "orders"}], "allow_auto_topic_creation": true}

@@ -51,7 +51,7 @@ def blind_retry_duplicates(event: RequestReceived, connection: ConnectionState) 
        {"records": [{"value": "a", "timestamp": 1767225600000}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A retry after a retriable error, and an application that writes the same value again:
     ```story
     > Produce v3 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"records": [

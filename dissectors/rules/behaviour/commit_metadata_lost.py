@@ -42,7 +42,7 @@ def commit_metadata_lost(event: ResponseReceived, connection: ConnectionState) -
     < {"topics": [{"name": "orders", "partitions": [{"committed_offset": 5, "metadata": ""}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > OffsetCommit v7 {"group_id": "g", "topics": [{"name": "orders", "partitions":
         [{"committed_offset": 5, "committed_metadata": "AQ=="}]}]}

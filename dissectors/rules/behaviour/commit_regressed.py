@@ -153,7 +153,7 @@ def commit_regressed(event: ResponseReceived, connection: ConnectionState) -> It
     < {"topics": [{"name": "orders", "partitions": [{}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > OffsetCommit v7 {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"committed_offset": 50}]}]}
     < {"topics": [{"name": "orders", "partitions": [{}]}]}

@@ -72,7 +72,7 @@ def control_batch_loop(event: ResponseReceived, connection: ConnectionState) -> 
         "records": [{"key": "00 00 00 01", "value": "00 00 00 00 00 00"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A consumer that continues after each marker:
     ```story
     > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}

@@ -97,7 +97,7 @@ def coordinator_loop(event: ResponseReceived, connection: ConnectionState) -> It
     2< {"error_code": 16}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A coordinator that moves to another broker:
     ```story
     open 1 client=10.0.0.7:50001

@@ -64,7 +64,7 @@ def coordinator_unavailable(event: ResponseReceived, connection: ConnectionState
     < {"error_code": 15, "node_id": -1, "port": -1}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A new cluster, in which the first request creates the topic:
     ```story
     > FindCoordinator v2 {"key": "g"}

@@ -44,7 +44,7 @@ def duplicate_sequence(event: RequestReceived, connection: ConnectionState) -> I
        {"producer_id": 4000, "producer_epoch": 0, "base_sequence": 0, "records": [{"value": "a"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A batch that is refused permanently; the client splits it in two and reuses its sequence numbers:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [

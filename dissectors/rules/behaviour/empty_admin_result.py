@@ -113,7 +113,7 @@ def empty_admin_result(event: ResponseReceived, _: ConnectionState) -> Iterator[
     < {"responses": []}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Nothing was requested, or an error says why there is nothing:
     ```story
     > CreatePartitions v1 {"topics": []}

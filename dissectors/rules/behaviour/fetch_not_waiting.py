@@ -87,7 +87,7 @@ def fetch_not_waiting(event: ResponseReceived, connection: ConnectionState) -> I
     < {"responses": [{"topic": "t", "partitions": [{"records": ""}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A consumer that does not want to wait:
     ```story
     > Fetch v11 {"max_wait_ms": 0, "min_bytes": 1, "topics": [{"topic": "t", "partitions": [{}]}]}

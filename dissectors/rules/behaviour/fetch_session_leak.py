@@ -51,7 +51,7 @@ def fetch_session_leak(event: RequestReceived, connection: ConnectionState) -> I
     > Fetch v7 {"session_id": 0, "session_epoch": 0}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A client without sessions, and one whose broker has no room for another session:
     ```story
     > Fetch v7 {"session_id": 0, "session_epoch": -1}

@@ -54,7 +54,7 @@ def fetch_session_loop(event: ResponseReceived, connection: ConnectionState) -> 
     < {"error_code": 71}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The broker has evicted the session, and the client opens another:
     ```story
     > Fetch v7 {"session_id": 9, "session_epoch": 4}

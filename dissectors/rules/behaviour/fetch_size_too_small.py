@@ -57,7 +57,7 @@ def fetch_size_too_small(event: RequestReceived | ResponseReceived, connection: 
     > Fetch v2 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5, "partition_max_bytes": 20}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A client that requests more bytes after a truncated batch:
     ```story
     > Fetch v2 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5, "partition_max_bytes": 20}]}]}

@@ -78,7 +78,7 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
     < {"session_id": 7}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A consumer at the end of the partition; one that reads committed records and waits at the last stable offset; and
     one that the broker throttles:
     ```story
@@ -141,7 +141,7 @@ def fetch_starved(event: ResponseReceived, connection: ConnectionState) -> Itera
     previous, state.partitions = state.partitions, {}
     starved = []
     connection.run.subscribe("S024")
-    for topic_partition, (offset, end) in fetches.sessions.partitions_behind(event.request, body).items():
+    for topic_partition, (offset, end) in fetches.sessions.lagging_partitions(event.request, body).items():
         offset_before, times = previous.get(topic_partition, (offset, 0))
         times = times + 1 if offset_before == offset else 1
         if len(state.partitions) < _MAX_PARTITIONS:

@@ -73,7 +73,7 @@ def giant_metadata(event: ResponseReceived, connection: ConnectionState) -> Iter
     < {"topics": {"repeat": [{"name": {"repeat": "n", "times": 240}}], "times": 4500}}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The client requests all topics once:
     ```story
     > Metadata v1 {"topics": null}

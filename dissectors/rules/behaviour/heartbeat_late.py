@@ -49,7 +49,7 @@ def heartbeat_late(event: DeadlinePassed, connection: ConnectionState) -> Iterat
     < {"error_code": 25}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A member that leaves, or whose connection ends:
     ```story
     > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}

@@ -56,7 +56,7 @@ def illegal_generation(event: ResponseReceived, connection: ConnectionState) -> 
     < {"topics": [{"name": "t", "partitions": [{"error_code": 22}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A group that rebalances and reports it with REBALANCE_IN_PROGRESS:
     ```story
     > Heartbeat v3 {"group_id": "g", "generation_id": 4, "member_id": "m-1"}

@@ -40,7 +40,7 @@ def join_without_sync(
     +6s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > JoinGroup v5 {"group_id": "g", "rebalance_timeout_ms": 5000, "session_timeout_ms": 10000}
     < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}

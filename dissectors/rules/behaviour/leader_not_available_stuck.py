@@ -65,7 +65,7 @@ def leader_not_available_stuck(event: ResponseReceived, connection: ConnectionSt
     < {"topics": [{"name": "orders", "partitions": [{"error_code": 5, "leader_id": -1}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Metadata v8 {"topics": [{"name": "orders"}]}
     < {"topics": [{"name": "orders", "partitions": [{"error_code": 5, "leader_id": -1}]}]}

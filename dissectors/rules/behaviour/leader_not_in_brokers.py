@@ -30,7 +30,7 @@ def leader_not_in_brokers(event: ResponseReceived, _: ConnectionState) -> Iterat
        "topics": [{"name": "orders", "partitions": [{"leader_id": 1}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Metadata v9 {"topics": [{"name": "orders"}]}
     < {"brokers": [{"node_id": 5, "host": "10.0.0.1", "port": 9092}],

@@ -76,7 +76,7 @@ def leave_join_flap(event: RequestReceived | ResponseReceived, connection: Conne
     < {"generation_id": 6, "member_id": "m-6", "leader": "m-6"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A client that is restarted once, and a group that rebalances although no member leaves:
     ```story
     > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000}

@@ -55,7 +55,7 @@ def listoffsets_odd(event: ResponseReceived, connection: ConnectionState) -> Ite
     < {"topics": [{"name": "orders", "partitions": [{"timestamp": -1, "offset": 7}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ListOffsets v4 {"topics": [{"name": "orders", "partitions": [{"timestamp": 1700000000000}]}]}
     < {"topics": [{"name": "orders", "partitions": [{"timestamp": 1700000000005, "offset": 7}]}]}

@@ -66,7 +66,7 @@ def member_id_abandoned(
     > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 45000, "rebalance_timeout_ms": 60000}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 45000, "rebalance_timeout_ms": 60000}
     < {"error_code": 79, "member_id": "app-1"}

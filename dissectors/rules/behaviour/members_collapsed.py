@@ -60,7 +60,7 @@ def members_collapsed(
     2< {"generation_id": 2, "member_id": "app-g"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A client reconnects and sends its member id:
     ```story
     > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}

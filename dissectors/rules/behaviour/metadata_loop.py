@@ -79,7 +79,7 @@ def metadata_loop(event: ResponseReceived, connection: ConnectionState) -> Itera
     < {"brokers": [{"host": "b.example.com", "port": 9092}], "topics": [{"name": "t", "partitions": [{}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Metadata v1 {"topics": [{"name": "t"}]}
     < {"brokers": [{"host": "b.example.com", "port": 9092}], "topics": [{"name": "t", "partitions": [{}]}]}

@@ -67,7 +67,7 @@ def not_controller_loop(event: RequestReceived | ResponseReceived, connection: C
     < {"topics": [{"name": "orders", "error_code": 41}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > CreateTopics v5 {"topics": [{"name": "orders"}]}
     < {"topics": [{"name": "orders", "error_code": 41}]}

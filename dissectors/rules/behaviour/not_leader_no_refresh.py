@@ -61,7 +61,7 @@ def not_leader_no_refresh(event: ResponseReceived, connection: ConnectionState) 
     < {"responses": [{"topic": "orders", "partitions": [{"partition_index": 2, "error_code": 6}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The client requests Metadata and switches to the new leader:
     ```story
     > Fetch v4 {"topics": [{"topic": "orders", "partitions": [{"partition": 2}]}]}

@@ -140,7 +140,7 @@ def offset_out_of_range_loop(event: ResponseReceived, connection: ConnectionStat
     < {"responses": [{"topic": "t", "partitions": [{"error_code": 1, "high_watermark": -1, "records": ""}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A reset to an existing offset:
     ```story
     > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}

@@ -64,7 +64,7 @@ def rebalance_storm(event: ResponseReceived, connection: ConnectionState) -> Ite
     < {"generation_id": 30, "member_id": "m-1"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The members of a group start one after the other:
     ```story
     > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}

@@ -68,7 +68,7 @@ def rebootstrap_ignored(
     > Produce v9 {"acks": 1, "topic_data": []}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A client that reconnects to its bootstrap server:
     ```story
     > Metadata v13 {"topics": null}

@@ -81,7 +81,7 @@ def sequence_gap(event: ResponseReceived, connection: ConnectionState) -> Iterat
     < {"responses": [{"name": "t", "partition_responses": [{"error_code": 45, "base_offset": -1}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A new epoch, whose first batch has sequence 0; its second one is in flight when the first fails:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [

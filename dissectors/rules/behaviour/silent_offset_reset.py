@@ -55,7 +55,7 @@ def silent_offset_reset(event: RequestReceived | ResponseReceived, connection: C
     > Fetch v4 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 90}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A consumer that continues at the same offset on another broker:
     ```story
     > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}

@@ -62,7 +62,7 @@ def stale_metadata_served(event: ResponseReceived, connection: ConnectionState) 
        "topics": [{"name": "t", "partitions": [{"leader_id": 1}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A failover:
     ```story
     > Produce v8 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{}]}]}

@@ -62,7 +62,7 @@ def static_member_leaves(event: RequestReceived, connection: ConnectionState) ->
     > JoinGroup v5 {"group_id": "g", "member_id": "", "group_instance_id": "worker-1"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A member that leaves temporarily, a dynamic member, and an administrator who removes a static member:
     ```story
     > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "a", "instance_id": "worker-1", "member_epoch": -2}

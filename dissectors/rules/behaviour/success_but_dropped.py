@@ -67,7 +67,7 @@ def success_but_dropped(event: ResponseReceived, connection: ConnectionState) ->
     < {"topics": [{"name": "orders", "partitions": [{"offset": 0}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Produce v7 {"acks": 1, "topic_data": [{"name": "orders", "partition_data": [{"records": [{"records": [{}]}]}]}]}
     < {"responses": [{"name": "orders", "partition_responses": [{"base_offset": 41}]}]}

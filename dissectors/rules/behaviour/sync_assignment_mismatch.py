@@ -92,7 +92,7 @@ def sync_assignment_mismatch(
     3< {"assignment": ""}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The member is one generation behind and gets ILLEGAL_GENERATION:
     ```story
     > SyncGroup v3 {"group_id": "g", "generation_id": 2, "member_id": "m-1",

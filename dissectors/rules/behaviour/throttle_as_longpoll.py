@@ -58,7 +58,7 @@ def throttle_as_longpoll(event: ResponseReceived, connection: ConnectionState) -
     < {"throttle_time_ms": 500}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Fetch v11 {"max_wait_ms": 500, "min_bytes": 1}
     < {"throttle_time_ms": 500}

@@ -98,7 +98,7 @@ def throttle_ignored(event: RequestReceived | ResponseReceived, connection: Conn
     > Produce v7 {"acks": 1, "topic_data": []}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Requests that were already on their way, and old versions, in which the broker itself waits:
     ```story
     > Produce v7 {"acks": 1, "topic_data": []}

@@ -90,7 +90,7 @@ def timeout_inversion(event: ConnectionEnded | DeadlinePassed, connection: Conne
     4< {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Fetch v11 {"max_wait_ms": 60000}
     +10s

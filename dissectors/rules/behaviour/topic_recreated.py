@@ -65,7 +65,7 @@ def topic_recreated(event: ResponseReceived, connection: ConnectionState) -> Ite
     < {"responses": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"error_code": 100, "records": ""}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A broker that briefly does not know a new topic:
     ```story
     > Fetch v13 {"topics": [{"topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "partitions": [{"fetch_offset": 0}]}]}

@@ -91,7 +91,7 @@ def unknown_member_loop(event: ResponseReceived, connection: ConnectionState) ->
     < {"error_code": 25}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Heartbeat v3 {"group_id": "g", "generation_id": 4, "member_id": "m-1"}
     < {"error_code": 25}

@@ -64,7 +64,7 @@ def unknown_producer(event: ResponseReceived, connection: ConnectionState) -> It
     < {"error_code": 47}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A producer that is fenced once, with several requests in flight:
     ```story
     > AddOffsetsToTxn v1 {"transactional_id": "pay", "producer_id": 4000, "producer_epoch": 1, "group_id": "g"}

@@ -116,7 +116,7 @@ def unstable_member_ids(
     < {"generation_id": 1, "member_id": "app-2"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A member that leaves each time before it joins as a new one:
     ```story
     > JoinGroup v3 {"group_id": "g", "session_timeout_ms": 30000, "rebalance_timeout_ms": 60000}

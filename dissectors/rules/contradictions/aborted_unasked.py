@@ -42,7 +42,7 @@ def aborted_unasked(event: ResponseReceived, connection: ConnectionState) -> Ite
        "producer_epoch": 0, "records": [{"value": "a"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 0}]}]}
     < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 1, "last_stable_offset": 1,

@@ -55,7 +55,7 @@ def committed_offset_lost(event: ResponseReceived, connection: ConnectionState) 
     < {"groups": [{"group_id": "g", "topics": [{"name": "orders", "partitions": [{"committed_offset": -1}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Another group or partition, a refused commit, and offsets that were deleted with their topic:
     ```story
     > OffsetCommit v7 {"group_id": "g", "topics": [{"name": "orders", "partitions": [{"committed_offset": 5}]}]}

@@ -64,7 +64,7 @@ def coordinator_contradicts_itself(event: ResponseReceived, connection: Connecti
     < {"error_code": 22}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The group has continued without the member:
     ```story
     1> JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}

@@ -57,7 +57,7 @@ def coordinator_contradicts_metadata(event: ResponseReceived, connection: Connec
     < {"node_id": 7, "host": "10.0.0.7", "port": 9092}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Several brokers behind one address, and a broker that started between the two responses:
     ```story
     > Metadata v9 {"topics": [{"name": "t"}]}

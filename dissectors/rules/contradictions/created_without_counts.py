@@ -39,7 +39,7 @@ def created_without_counts(event: ResponseReceived, _: ConnectionState) -> Itera
     < {"topics": [{"name": "t", "error_code": 0, "num_partitions": -1, "replication_factor": -1}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > CreateTopics v5 {"topics": [{"name": "t", "num_partitions": -1, "replication_factor": -1}]}
     < {"topics": [{"name": "t", "error_code": 36, "num_partitions": -1, "replication_factor": -1}]}

@@ -39,7 +39,7 @@ def cursor_stands_still(event: ResponseReceived, _: ConnectionState) -> Iterator
        "next_cursor": {"topic_name": "t", "partition_index": 2}}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > DescribeTopicPartitions v0 {"topics": [{"name": "t"}, {"name": "u"}], "response_partition_limit": 2,
        "cursor": {"topic_name": "t", "partition_index": 2}}

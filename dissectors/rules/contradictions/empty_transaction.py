@@ -61,7 +61,7 @@ def empty_transaction(event: RequestReceived | ResponseReceived, connection: Con
     < {"error_code": 48}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > InitProducerId v1 {"transactional_id": "pay-1", "transaction_timeout_ms": 60000}
     < {"producer_id": 9001, "producer_epoch": 0}

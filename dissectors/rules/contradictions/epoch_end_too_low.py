@@ -89,7 +89,7 @@ def epoch_end_too_low(event: ResponseReceived, connection: ConnectionState) -> I
     < {"topics": [{"topic": "t", "partitions": [{"leader_epoch": 5, "end_offset": 40}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Records that were written since, and records of a newer epoch:
     ```story
     > OffsetForLeaderEpoch v2 {"topics": [{"topic": "t", "partitions": [

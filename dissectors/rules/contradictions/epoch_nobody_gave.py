@@ -79,7 +79,7 @@ def epoch_nobody_gave(event: RequestReceived | ResponseReceived, connection: Con
        {"is_transactional": true, "producer_id": 9001, "producer_epoch": 1, "base_sequence": 0, "records": [{}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The coordinator gives the new epoch, in InitProducerId or at the end of a transaction (KIP-890); and an idempotent
     producer raises it itself:
     ```story

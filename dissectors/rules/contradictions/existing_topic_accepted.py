@@ -68,7 +68,7 @@ def existing_topic_accepted(event: ResponseReceived, connection: ConnectionState
     < {"topics": [{"name": "t", "error_code": 36}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The usual order, and a topic that was deleted in between:
     ```story
     > CreateTopics v5 {"topics": [{"name": "t", "num_partitions": 1, "replication_factor": 1}], "validate_only": true}

@@ -45,7 +45,7 @@ def fetch_session_dropped(event: ResponseReceived, connection: ConnectionState) 
     < {"session_id": 0, "throttle_time_ms": 900}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A throttled response of the session, one with an error, and the end of a session:
     ```story
     > Fetch v11 {"session_id": 0, "session_epoch": 0, "topics": [{"topic": "t", "partitions": [

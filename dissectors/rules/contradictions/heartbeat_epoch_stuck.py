@@ -60,7 +60,7 @@ def heartbeat_epoch_stuck(event: RequestReceived, connection: ConnectionState) -
     > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "m", "member_epoch": 4}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A response that was late, a member that rejoins with epoch 0, and one that leaves:
     ```story
     > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_id": "m", "member_epoch": 0}

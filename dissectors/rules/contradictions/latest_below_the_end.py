@@ -91,7 +91,7 @@ def latest_below_the_end(event: ResponseReceived, connection: ConnectionState) -
     < {"topics": [{"name": "t", "partitions": [{"offset": 0}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The last stable offset, and records that are written in the meantime:
     ```story
     > ListOffsets v4 {"isolation_level": 1, "topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}

@@ -60,7 +60,7 @@ def leader_hint_contradicts(event: ResponseReceived, connection: ConnectionState
        "node_endpoints": [{"node_id": 3, "host": "10.0.0.3", "port": 9092}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Produce v11 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [{"records": [{}]}]}]}]}
     < {"responses": [{"name": "t", "partition_responses": [{"error_code": 6, "base_offset": -1,

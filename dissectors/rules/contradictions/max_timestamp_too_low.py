@@ -49,7 +49,7 @@ def max_timestamp_too_low(event: RequestReceived | ResponseReceived, connection:
        {"base_timestamp": 1767225600000, "max_timestamp": -1, "records": [{"timestamp": 1767225600000}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     No timestamps at all, and the broker's timestamps:
     ```story
     > Produce v7 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [

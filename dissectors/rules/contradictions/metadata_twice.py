@@ -36,7 +36,7 @@ def metadata_twice(event: ResponseReceived, _: ConnectionState) -> Iterator[Prob
        "topics": [{"name": "t", "partitions": [{"partition_index": 0}, {"partition_index": 0}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Metadata v9 {"topics": [{"name": "t"}, {"name": "u"}]}
     < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}, {"node_id": 2, "host": "10.0.0.1", "port": 9092}],

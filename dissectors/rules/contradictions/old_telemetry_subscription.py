@@ -56,7 +56,7 @@ def old_telemetry_subscription(
     < {"error_code": 117}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The subscription changes, and the client asks for the new one; another client has an older subscription:
     ```story
     > GetTelemetrySubscriptions v0 {"client_instance_id": "AAAAAAAAAAAAAAAAAAAABw"}

@@ -37,7 +37,7 @@ def partition_assigned_twice(event: RequestReceived, _: ConnectionState) -> Iter
        {"assigned_partitions": [{"topic": "t", "partitions": [1, 2]}]}}}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > SyncGroup v3 {"group_id": "g", "generation_id": 2, "member_id": "a", "assignments": [
       {"member_id": "a", "assignment": {"type": "ConsumerProtocolAssignment", "version": 0, "data":

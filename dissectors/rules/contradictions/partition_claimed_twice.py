@@ -102,7 +102,7 @@ def partition_claimed_twice(event: ResponseReceived, connection: ConnectionState
     < {"member_id": "a", "member_epoch": 4}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Claims of different generations, of which the older one is void:
     ```story
     > JoinGroup v7 {"group_id": "g", "member_id": "a", "protocol_type": "consumer"}

@@ -48,7 +48,7 @@ def producer_counter_overflow(event: RequestReceived, connection: ConnectionStat
        {"producer_id": 7001, "producer_epoch": -32768, "base_sequence": 0, "records": [{"value": "a"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A producer without an id, and sequences that wrap to 0:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [

@@ -43,7 +43,7 @@ def records_before_the_start(event: ResponseReceived, connection: ConnectionStat
        {"base_offset": 40, "records": [{"value": "a"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     DeleteRecords has deleted the first record of a batch, and an old broker does not fill in the field:
     ```story
     > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 41}]}]}
@@ -70,7 +70,7 @@ def records_before_the_start(event: ResponseReceived, connection: ConnectionStat
             yield Problem(
                 f"log_start_offset of {label((topic.key, partition.partition or 0), connection)} is {start}"
                 f"{', its high watermark,' if is_high_watermark else ''} in a response with records from "
-                f"{batch.base_offset} on, which would be deleted",
+                f"{batch.base_offset} on, which should already have been deleted",
                 **locate(message, "responses", i, "partitions", j, "log_start_offset"),
                 hint="fix the broker: log_start_offset is the offset of the first record that the partition has",
                 expected=f"{batch.base_offset} or less",

@@ -47,7 +47,7 @@ def records_past_the_end(event: ResponseReceived, connection: ConnectionState) -
        {"base_offset": 40, "records": [{"value": "a"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     An error, a consumer that does not read transactions, a batch written in the meantime, and a follower, which gets
     records before they are replicated:
     ```story

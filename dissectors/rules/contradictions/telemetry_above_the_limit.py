@@ -51,7 +51,7 @@ def telemetry_above_the_limit(
       "metrics": "00 01 02 03 04"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > GetTelemetrySubscriptions v0 {"client_instance_id": "AAAAAAAAAAAAAAAAAAAABw"}
     < {"client_instance_id": "AAAAAAAAAAAAAAAAAAAABw", "subscription_id": 7, "telemetry_max_bytes": 4}

@@ -67,7 +67,7 @@ def unstable_records(event: ResponseReceived, connection: ConnectionState) -> It
     < {"responses": [{"topic": "t", "partitions": [{"high_watermark": 6, "last_stable_offset": 5, "records": ""}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A transaction that ended while the broker read; and a consumer that reads all records:
     ```story
     > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 4}]}]}

@@ -65,7 +65,7 @@ def user_data_generation(event: RequestReceived | ResponseReceived, connection: 
        "owned_partitions": [{"topic": "t", "partitions": [0]}]}}}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The right generation, and a member that claims nothing:
     ```story
     > SyncGroup v3 {"group_id": "g", "generation_id": 6, "member_id": "m"}

@@ -39,7 +39,7 @@ def acks0_answered(event: ResponseReceived, connection: ConnectionState) -> Iter
     < #1 as Produce v7 {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Produce v7 {"acks": 0, "topic_data": []}
     > Produce v7 {"acks": 1, "topic_data": []}

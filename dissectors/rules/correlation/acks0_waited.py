@@ -41,7 +41,7 @@ def acks0_waited(event: DeadlinePassed, connection: ConnectionState) -> Iterator
     +31s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A producer that sends nothing more, and an overdue request although later ones were answered (C004):
     ```story
     > Produce v7 {"acks": 0, "topic_data": []}

@@ -38,7 +38,7 @@ def acks_nonzero_silent(event: DeadlinePassed, connection: ConnectionState) -> I
     +36s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Produce v7 {"acks": -1, "timeout_ms": 30000, "topic_data": []}
     +50s

@@ -51,7 +51,7 @@ def close_after_request(event: ConnectionEnded, connection: ConnectionState) -> 
     2 close by=server how=fin
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A broker that was stopped twice; it answered requests of that kind before:
     ```story
     1> Metadata v12 {"topics": []}

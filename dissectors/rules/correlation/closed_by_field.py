@@ -52,7 +52,7 @@ def closed_by_field(event: ConnectionEnded, connection: ConnectionState) -> Iter
     4 close by=server how=fin
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A broker that was stopped:
     ```story
     1> Metadata v1 {"topics": [{"name": "a"}]}

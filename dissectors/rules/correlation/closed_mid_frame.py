@@ -36,7 +36,7 @@ def closed_mid_frame(event: ConnectionEnded, connection: ConnectionState) -> Ite
     close by=server how=fin
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A client that leaves while it receives a large Fetch response; a capture or kproxy that ends before the connection:
     ```story
     > Fetch v4 {"max_wait_ms": 500, "topics": []}

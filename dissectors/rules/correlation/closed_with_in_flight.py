@@ -41,7 +41,7 @@ def closed_with_in_flight(event: ConnectionEnded, connection: ConnectionState) -
     close by=server how=reset
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A server that closes an idle connection; a client that leaves; kproxy stops:
     ```story
     > Metadata v8 {"topics": []}

@@ -48,7 +48,7 @@ def corr_id_restart(event: RequestReceived, connection: ConnectionState) -> Iter
     < {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The Java client numbers requests when it creates them, not when it sends them; it uses the highest ids for SASL;
     after the highest id comes 0:
     ```story

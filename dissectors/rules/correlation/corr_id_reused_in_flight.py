@@ -39,7 +39,7 @@ def corr_id_reused_in_flight(event: RequestReceived, connection: ConnectionState
     > #5 ListGroups v2 {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Reusing an id is correct as long as one request is in flight at a time; a Produce with acks=0 is not in flight:
     ```story
     > #5 Metadata v8 {"topics": []}

@@ -40,7 +40,7 @@ def duplicate_response(event: ResponseReceived, connection: ConnectionState) -> 
     < #1 as Metadata v8 {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A client may reuse an id after the response:
     ```story
     > #1 Metadata v8 {"topics": []}

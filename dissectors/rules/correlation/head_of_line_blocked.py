@@ -62,7 +62,7 @@ def head_of_line_blocked(event: ResponseReceived, connection: ConnectionState) -
     < {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Fetches that wait for each other; a wait of half a second, the default of fetch.max.wait.ms:
     ```story
     > Fetch v11 {"max_wait_ms": 5000, "topics": []}

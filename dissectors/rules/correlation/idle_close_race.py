@@ -40,7 +40,7 @@ def idle_close_race(_: ConnectionEnded, connection: ConnectionState) -> Iterator
     close by=server how=reset
     ```
 
-    ## Looks alike
+    ## Look-alikes
     An idle connection that ends without a request in flight; one that ends with recent traffic is C013:
     ```story
     > Metadata v8 {"topics": []}

@@ -45,7 +45,7 @@ def idle_connection_lost(_: ConnectionEnded, connection: ConnectionState) -> Ite
     close sent=8
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A request that TCP has acknowledged, or that it has sent twice, since packets are lost sometimes:
     ```story
     > Metadata v8 {"topics": []}

@@ -69,7 +69,7 @@ def metadata_only_connection(event: ConnectionEnded, connection: ConnectionState
     5 close by=client how=fin
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The bootstrap connections of a client that then works on other connections:
     ```story
     open 9 client=10.0.0.9:50009

@@ -75,7 +75,7 @@ def never_answered(event: ConnectionEnded | DeadlinePassed, connection: Connecti
     +2s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Responses in another order (C002):
     ```story
     > Metadata v8 {"topics": []}

@@ -54,7 +54,7 @@ def out_of_order_response(event: ResponseReceived, connection: ConnectionState) 
     00 00 00 0a  00 00 00 01  00 00  00 00 00 00    # then the first
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A Produce with acks=0 has no response, so later responses do not overtake it. Bytes that the capture lacks may hold
     the missing response. A response that never comes:
     ```story

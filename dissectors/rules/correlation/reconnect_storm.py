@@ -85,7 +85,7 @@ def reconnect_storm(event: ConnectionEnded, connection: ConnectionState) -> Iter
     10 close by=client how=fin
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Clients start with such a connection and then work on other connections; a health check every 5 s is slower:
     ```story
     open 1 client=10.0.0.9:50001

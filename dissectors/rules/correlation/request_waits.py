@@ -45,7 +45,7 @@ def request_waits(event: DeadlinePassed, connection: ConnectionState) -> Iterato
     +6s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A Fetch may take max_wait_ms, a JoinGroup until the slowest member has joined, and a slow response is not lost:
     ```story
     > Fetch v11 {"max_wait_ms": 60000, "topics": []}

@@ -81,7 +81,7 @@ def response_without_request(
     2< #9 as Produce v7 {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A capture that begins late lacks the request. A response that overtakes another is C002, a second response C003, and
     the response to a Produce with acks=0 C005:
     ```story

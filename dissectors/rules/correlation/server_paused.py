@@ -87,7 +87,7 @@ def server_paused(event: ResponseReceived, connection: ConnectionState) -> Itera
     3< {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Requests that wait for replicas, and slow requests that are not answered together:
     ```story
     > Produce v8 {"acks": -1, "timeout_ms": 30000, "topic_data": []}

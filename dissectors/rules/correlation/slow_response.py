@@ -62,7 +62,7 @@ def slow_response(event: ResponseReceived, connection: ConnectionState) -> Itera
     < {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > JoinGroup v5 {"group_id": "g", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}
     +20s

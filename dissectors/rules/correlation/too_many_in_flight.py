@@ -65,7 +65,7 @@ def too_many_in_flight(event: RequestReceived, connection: ConnectionState) -> I
         [{"producer_id": 7, "producer_epoch": 0, "base_sequence": 5, "records": [{"value": "a"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Without idempotence, or for other partitions, more are fine:
     ```story
     > Produce v7 {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": [{}]}]}]}

@@ -41,7 +41,7 @@ def compression_bomb(event: RequestReceived | ResponseReceived, connection: Conn
       {"compression": "zstd", "records": [{"value": {"repeat": "0", "times": 20000000}}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "a", "partition_data": [{"records": [
       {"compression": "zstd", "records": [{"value": {"repeat": "0", "times": 1000000}}]}]}]}]}

@@ -35,7 +35,7 @@ def desync(event: FramingLost, connection: ConnectionState) -> Iterator[Problem]
     00 00 00 0a 00 12 00 00 00 00 00 2b ff ff
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```hex request
     00 00 00 0a              # length
     00 12 00 00              # api_key 18 (ApiVersions), api_version 0

@@ -42,7 +42,7 @@ def fetch_over_request(event: ResponseReceived, _: ConnectionState) -> Iterator[
          {"records": [{"value": "0123456789 0123456789 0123456789 0123456789 0123456789"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The first batch is sent whole, however large, so that the consumer can continue (KIP-74):
     ```story
     > Fetch v11 {"max_bytes": 100, "topics": [{"topic": "a", "partitions": [{}]}]}

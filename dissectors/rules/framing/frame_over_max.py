@@ -34,7 +34,7 @@ def frame_over_max(event: FramingLost, connection: ConnectionState) -> Iterator[
     < hex 65 72 72 6f 72 0a    # "error" read as a length of 1.7 GB
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```hex request
     06 40 00 00    # a length of 104857600: the rest of the frame has not arrived yet
     ```

@@ -29,7 +29,7 @@ def negative_frame(event: FramingLost, connection: ConnectionState) -> Iterator[
     ff ff ff fe 00 12 00 00    # a length of -2
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```hex request
     00 00 00 0a              # length
     00 12 00 00              # api_key 18 (ApiVersions), api_version 0

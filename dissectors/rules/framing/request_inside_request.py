@@ -43,7 +43,7 @@ def request_inside_request(event: RequestReceived, connection: ConnectionState) 
           0000000d 00120000 00000006 0003 617070 00*18
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A value that quotes a request, in a complete request:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [

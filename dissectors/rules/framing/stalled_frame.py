@@ -103,7 +103,7 @@ def stalled_frame(event: FrameIncomplete, _: ConnectionState) -> Iterator[Proble
     +31s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > hex 00 00 00 0a 00 12
     +29s

@@ -31,7 +31,7 @@ def tiny_frame(event: FramingLost, connection: ConnectionState) -> Iterator[Prob
     < hex 00 00 00 02 00 23    # an error code without a correlation id
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > SaslHandshake v0 {"mechanism": "GSSAPI"}
     < {"mechanisms": ["GSSAPI"]}

@@ -38,7 +38,7 @@ def commit_refused(event: GroupStalled, _connection: ConnectionState) -> Iterato
     +1s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     1> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": ""}
     2> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": ""}

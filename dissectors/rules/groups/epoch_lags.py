@@ -51,7 +51,7 @@ def epoch_lags(event: GroupStalled, _connection: ConnectionState) -> Iterator[Pr
     2< {"member_id": "b", "member_epoch": 2, "heartbeat_interval_ms": 3000}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     1> ConsumerGroupHeartbeat v0 {"group_id": "orders", "member_id": "a", "member_epoch": 0}
     1< {"member_id": "a", "member_epoch": 1, "heartbeat_interval_ms": 3000}

@@ -48,7 +48,7 @@ def heartbeats_stopped(event: GroupStalled, _connection: ConnectionState) -> Ite
     +20s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     1> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": ""}
     2> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": ""}

@@ -41,7 +41,7 @@ def join_loop(event: GroupStalled, _connection: ConnectionState) -> Iterator[Pro
     +1s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A new member that is given its id first (MEMBER_ID_REQUIRED):
     ```story
     1> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": ""}

@@ -43,7 +43,7 @@ def join_unanswered(event: GroupStalled, _connection: ConnectionState) -> Iterat
     1< {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     1> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": ""}
     2> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": ""}

@@ -44,7 +44,7 @@ def join_waits(event: GroupStalled, _connection: ConnectionState) -> Iterator[Pr
     +6s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A rebalance in which the other member joins at its next heartbeat:
     ```story
     1> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": ""}

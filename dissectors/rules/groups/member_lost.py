@@ -76,7 +76,7 @@ def member_lost(event: GroupStalled, _connection: ConnectionState) -> Iterator[P
     1< {"member_id": "a", "member_epoch": 1, "heartbeat_interval_ms": 3000}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     1> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": ""}
     2> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": ""}

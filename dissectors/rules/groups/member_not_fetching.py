@@ -93,7 +93,7 @@ def member_not_fetching(event: ResponseReceived, connection: ConnectionState) ->
     < {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The member fetches again; it has no partitions:
     ```story
     > Fetch v11 {"max_wait_ms": 500, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 1}]}]}

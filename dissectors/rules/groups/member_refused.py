@@ -48,7 +48,7 @@ def member_refused(event: GroupStalled, _connection: ConnectionState) -> Iterato
     +1s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A member that is refused once, and rejoins:
     ```story
     1> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": ""}

@@ -47,7 +47,7 @@ def no_coordinator(event: GroupStalled, _connection: ConnectionState) -> Iterato
     +1s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > FindCoordinator v2 {"key": "orders"}
     < {"error_code": 15, "node_id": -1, "port": -1}

@@ -47,7 +47,7 @@ def not_rejoining(event: GroupStalled, _connection: ConnectionState) -> Iterator
     +1s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     1> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": ""}
     2> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": ""}

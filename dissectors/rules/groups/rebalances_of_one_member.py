@@ -60,7 +60,7 @@ def rebalances_of_one_member(event: GroupStalled, _connection: ConnectionState) 
     +2s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A cooperative member, which rejoins after a rebalance in which it gave up partitions, and a member that rejoins
     because the coordinator tells it to:
     ```story

@@ -119,7 +119,7 @@ def streams_status(event: ResponseReceived, connection: ConnectionState) -> Iter
     < {"member_id": "m", "member_epoch": 1, "status": [{"status_code": 3, "status_detail": "t-changelog"}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A new group whose internal topics are still being created:
     ```story
     > StreamsGroupHeartbeat v0 {"group_id": "g", "member_id": "m", "member_epoch": 0}

@@ -29,7 +29,7 @@ def sync_missing(event: GroupStalled, _connection: ConnectionState) -> Iterator[
     +4s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     1> JoinGroup v5 {"group_id": "orders", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000, "member_id": ""}
     1< {"generation_id": 1, "leader": "a", "member_id": "a"}

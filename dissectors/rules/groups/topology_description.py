@@ -87,7 +87,7 @@ def topology_description(event: ResponseReceived, connection: ConnectionState) -
     < {"groups": [{"group_id": "g", "group_state": "Stable", "topology_description_status": 2}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A push that fails for now and is requested again, and a new epoch of the topology:
     ```story
     > StreamsGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 0}

@@ -59,7 +59,7 @@ def acks_differ(event: RequestReceived, connection: ConnectionState) -> Iterator
     2< {"responses": []}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A topic that all its producers write with acks=1:
     ```story
     rule H002:requests=2

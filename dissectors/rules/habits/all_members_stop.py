@@ -73,7 +73,7 @@ def all_members_stop(event: ResponseReceived, connection: ConnectionState) -> It
       "members": [{"member_id": "m"}, {"member_id": "n"}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     rule H016:rebalances=2
     > JoinGroup v5 {"group_id": "g", "member_id": "m", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}

@@ -50,7 +50,7 @@ def busy_poll(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     < {"responses": [{"topic": "t", "partitions": [{"partition_index": 0}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     An occasional short poll. A broker that returns early although it may wait is a different fault (S088):
     ```story
     rule S031:responses=3

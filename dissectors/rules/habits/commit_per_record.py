@@ -66,7 +66,7 @@ def commit_per_record(event: ResponseReceived, connection: ConnectionState) -> I
     < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A member that commits occasionally, and one that commits many records each time:
     ```story
     rule S091:commits=3

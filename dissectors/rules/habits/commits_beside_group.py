@@ -69,7 +69,7 @@ def commits_beside_group(event: RequestReceived, connection: ConnectionState) ->
     2< {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "error_code": 25}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A group without members that is only used to store offsets:
     ```story
     rule H019:commits=2

@@ -59,7 +59,7 @@ def commits_without_progress(event: ResponseReceived, connection: ConnectionStat
     < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Automatic commits, which repeat the offsets every few seconds:
     ```story
     rule S091:commits=3

@@ -92,7 +92,7 @@ def connection_per_request(event: ConnectionEnded, connection: ConnectionState) 
     3 close by=client how=fin
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A client that restarts occasionally; other clients on the same host have their own client ids:
     ```story
     rule C018:connections=3

@@ -73,7 +73,7 @@ def default_client_id(event: ResponseReceived, connection: ConnectionState) -> I
     2< {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     rule S048:connections=2
     > as rdkafka Metadata v8 {"topics": []}

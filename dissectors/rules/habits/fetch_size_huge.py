@@ -45,7 +45,7 @@ def fetch_size_huge(event: RequestReceived, connection: ConnectionState) -> Iter
       {"topic": "t", "partitions": [{"partition": 0, "partition_max_bytes": 2147483647}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Java's defaults, and a large limit that the other, smaller one bounds:
     ```story
     > Fetch v11 {"max_wait_ms": 500, "max_bytes": 52428800, "topics": [

@@ -62,7 +62,7 @@ def fetch_size_small(event: RequestReceived | ResponseReceived, connection: Conn
       "records": [{"base_offset": 2, "records": [{"value": "v"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A consumer that has read everything:
     ```story
     rule H011:responses=2

@@ -52,7 +52,7 @@ def few_heartbeats(event: RequestReceived, connection: ConnectionState) -> Itera
     < {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     rule H014:gaps=2
     > JoinGroup v5 {"group_id": "g", "member_id": "m", "session_timeout_ms": 10000, "rebalance_timeout_ms": 60000}

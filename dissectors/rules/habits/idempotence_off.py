@@ -53,7 +53,7 @@ def idempotence_off(event: RequestReceived, connection: ConnectionState) -> Iter
     < {"responses": []}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     rule H003:requests=2
     > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}

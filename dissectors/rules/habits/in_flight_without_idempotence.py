@@ -63,7 +63,7 @@ def in_flight_without_idempotence(event: RequestReceived, connection: Connection
       {"records": [{"records": [{"value": "6"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The same number of requests for several partitions:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [

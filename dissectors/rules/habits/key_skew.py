@@ -55,7 +55,7 @@ def key_skew(event: RequestReceived, connection: ConnectionState) -> Iterator[Pr
       {"index": 2, "records": [{"records": [{"key": "it", "value": "1"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Records without a key, which fill one batch after another, and different keys that share a partition:
     ```story
     rule H006:records=8

@@ -67,7 +67,7 @@ def many_connections(event: ResponseReceived | ConnectionEnded, connection: Conn
     3< {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Connections that are closed again:
     ```story
     rule H007:connections=3

@@ -84,7 +84,7 @@ def subscriptions_differ(event: ResponseReceived, connection: ConnectionState) -
         {"type": "ConsumerProtocolSubscription", "version": 0, "data": {"topics": ["payments"]}}}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     rule H017:generations=1
     > JoinGroup v5 {"group_id": "g", "member_id": "m", "session_timeout_ms": 10000, "protocol_type": "consumer"}
@@ -154,7 +154,7 @@ def assignors_differ(event: RequestReceived | ResponseReceived, connection: Conn
       "members": [{"member_id": "m"}, {"member_id": "n"}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     rule H018:generations=1
     > JoinGroup v5 {"group_id": "g", "member_id": "m", "protocol_type": "consumer",

@@ -59,7 +59,7 @@ def metadata_storm(event: ResponseReceived, connection: ConnectionState) -> Iter
     < {"topics": [{"name": "t"}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A client that starts, and refreshes its metadata later:
     ```story
     rule S009:responses=3

@@ -78,7 +78,7 @@ def near_limit(event: RequestReceived | ResponseReceived, connection: Connection
       {"records": [{"value": {"repeat": "v", "times": 900}}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     rule M008:batches=2
     > CreateTopics v5 {"topics": [{"name": "t", "num_partitions": 1, "replication_factor": 1, "assignments": [],

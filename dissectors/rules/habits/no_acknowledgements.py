@@ -43,7 +43,7 @@ def no_acknowledgements(event: RequestReceived, connection: ConnectionState) -> 
     > Produce v9 {"acks": 0, "topic_data": []}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     rule S090:requests=3
     > Produce v9 {"acks": 0, "topic_data": []}

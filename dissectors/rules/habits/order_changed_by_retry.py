@@ -51,7 +51,7 @@ def order_changed_by_retry(event: RequestReceived, connection: ConnectionState) 
       {"records": [{"value": "a", "timestamp": 1767225600000}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     All batches are repeated in their original order:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "t", "partition_data": [{"records": [

@@ -93,7 +93,7 @@ def poll_gap(event: RequestReceived | ResponseReceived, connection: ConnectionSt
     > Fetch v11 {"max_wait_ms": 500, "topics": [{"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 3}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A short gap, and one longer than the interval, in which the consumer must have polled with paused partitions, or
     left the group:
     ```story

@@ -70,7 +70,7 @@ def producer_per_task(event: ResponseReceived, connection: ConnectionState) -> I
     4< {"producer_id": 4}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Transactional producers get an epoch with the same call, and one that recovers from an error sends its old id:
     ```story
     rule H001:producers=3

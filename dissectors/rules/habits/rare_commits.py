@@ -88,7 +88,7 @@ def rare_commits(event: ResponseReceived, connection: ConnectionState) -> Iterat
     < {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A member that had nothing to read in the meantime:
     ```story
     rule H009:commits=2,fetches=1

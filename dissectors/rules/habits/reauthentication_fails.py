@@ -82,7 +82,7 @@ def reauthentication_fails(event: ResponseReceived, connection: ConnectionState)
     2< {"error_code": 58, "error_message": "Authentication failed"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Logins that fail:
     ```story
     rule H021:failures=2

@@ -103,7 +103,7 @@ def reconnect_cadence(event: ConnectionEnded, connection: ConnectionState) -> It
     3 close by=server how=fin
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Occasional restarts:
     ```story
     rule H008:connections=3

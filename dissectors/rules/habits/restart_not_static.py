@@ -79,7 +79,7 @@ def restart_not_static(event: RequestReceived | ResponseReceived, connection: Co
     3< {"generation_id": 3, "member_id": "m3"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A static member, which does not leave, and a member that returns after a long time:
     ```story
     rule H015:restarts=2

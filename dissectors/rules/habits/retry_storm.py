@@ -68,7 +68,7 @@ def retry_storm(event: ResponseReceived, connection: ConnectionState) -> Iterato
     < {"error_code": 15}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Kafka's own clients pause for 100 ms, and for 20 ms after CONCURRENT_TRANSACTIONS:
     ```story
     rule S050:retries=3

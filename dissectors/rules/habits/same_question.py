@@ -77,7 +77,7 @@ def same_question(event: RequestReceived, connection: ConnectionState) -> Iterat
     < {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 3}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Different requests, such as those of a monitoring program, and the same request once in a while:
     ```story
     rule H020:calls=3

@@ -58,7 +58,7 @@ def telemetry_noise(event: ResponseReceived, connection: ConnectionState) -> Ite
     < {"error_code": 42}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > GetTelemetrySubscriptions v0 {}
     < {"error_code": 42}

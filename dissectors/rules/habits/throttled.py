@@ -67,7 +67,7 @@ def throttled(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     < {"throttle_time_ms": 2600}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A burst that is throttled once and briefly:
     ```story
     > Produce v7 {"acks": 1, "topic_data": []}

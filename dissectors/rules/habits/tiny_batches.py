@@ -78,7 +78,7 @@ def tiny_batches(event: RequestReceived, connection: ConnectionState) -> Iterato
     < {"responses": []}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A producer that has a record only occasionally, which no setting could batch:
     ```story
     rule R026:requests=4

@@ -54,7 +54,7 @@ def uncompressed_records(event: RequestReceived, connection: ConnectionState) ->
       {"name": "t", "partition_data": [{"records": [{"records": [{"value": {"repeat": "v", "times": 1000}}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Records that do not compress, because they are short, encrypted, or compressed themselves:
     ```story
     rule R029:bytes=400

@@ -52,7 +52,7 @@ def waits_for_min_bytes(event: ResponseReceived, connection: ConnectionState) ->
       "records": [{"base_offset": 2, "records": [{"value": "v"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     With the default of 1, a record that arrives after a while is not held back:
     ```story
     rule H010:responses=2

@@ -40,7 +40,7 @@ def ambiguous_diagnosis(event: RequestReceived | ResponseReceived, _: Connection
     < hex 0000000b 00000001 00000000 000000
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Heartbeat v4 {"group_id": "g"}
     < {"error_code": 27}

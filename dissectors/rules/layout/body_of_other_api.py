@@ -36,7 +36,7 @@ def body_of_other_api(event: RequestReceived | ResponseReceived, _: ConnectionSt
     < hex 0000002a 00000001 00000000 00000001 00125f5f 636f6e73 756d6572 5f6f6666 73657473 00000001 0000000c 0000
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > AddOffsetsToTxn v1 {"transactional_id": "t", "producer_id": 4, "producer_epoch": 0, "group_id": "billing"}
     < {"error_code": 51}

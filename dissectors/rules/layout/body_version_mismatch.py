@@ -37,7 +37,7 @@ def body_version_mismatch(event: RequestReceived | ResponseReceived, _: Connecti
     < hex 0000001f 00000001 00000000 00000000 00000000 00093132 372e302e 302e3100 00fe6c
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > FindCoordinator v0 {"key": "g"}
     < {"node_id": 0, "host": "127.0.0.1", "port": 65132}

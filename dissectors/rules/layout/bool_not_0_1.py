@@ -39,7 +39,7 @@ def bool_not_0_1(event: RequestReceived | ResponseReceived, _: ConnectionState) 
     02                       # allow_auto_topic_creation
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```hex request
     00 00 00 12              # length
     00 03 00 04              # api_key 3 (Metadata), api_version 4

@@ -38,7 +38,7 @@ def compact_length_off_by_one(event: RequestReceived | ResponseReceived, _: Conn
              00010080 00000000
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Metadata v9 {"topics": [{"name": "orders"}]}
     < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}], "cluster_id": "kR2h", "controller_id": 1}

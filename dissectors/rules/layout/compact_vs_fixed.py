@@ -38,7 +38,7 @@ def compact_vs_fixed(event: RequestReceived | ResponseReceived, _: ConnectionSta
     < hex 0000001a 00000001 00000000 00020003 00000009 00120000 00030000 0000
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
     < {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 18, "max_version": 3}]}

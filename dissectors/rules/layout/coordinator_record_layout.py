@@ -57,7 +57,7 @@ def coordinator_record_layout(
          "\u0000\u0003\u0000\u0000\u0000\u0000\u0000\u0000\u0000*\u0000\u0000\u0000\u0000\u0001\u007fkZ@\u0010"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Fetch v4 {"topics": [{"topic": "__consumer_offsets", "partitions": [{"partition": 0}]}]}
     < {"responses": [{"topic": "__consumer_offsets", "partitions": [{"high_watermark": 1, "records": [{"records": [

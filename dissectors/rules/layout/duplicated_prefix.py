@@ -36,7 +36,7 @@ def duplicated_prefix(event: RequestReceived | ResponseReceived, _: ConnectionSt
     < hex 0000001d 00000001 00000001 00000000 00000009 3132372e 302e302e 310000fe 6c
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > FindCoordinator v0 {"key": "g"}
     < {"node_id": 0, "host": "127.0.0.1", "port": 65132}

@@ -73,7 +73,7 @@ def embedded_assignment_empty(
       "assignments": [{"member_id": "m-1", "assignment": "00 00 00 00 00 01"}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > JoinGroup v2 {"group_id": "g", "protocol_type": "consumer"}
     < {"generation_id": 1, "member_id": "m-1", "leader": "m-1"}

@@ -67,7 +67,7 @@ def embedded_payload_layout(
         "member_assignment": "00 00 00 00 00 00 00 00 00 00"}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > DescribeGroups v0 {"groups": ["g"]}
     < {"groups": [{"group_id": "g", "group_state": "Stable", "protocol_type": "consumer", "protocol_data": "range",

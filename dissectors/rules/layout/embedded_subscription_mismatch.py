@@ -43,7 +43,7 @@ def embedded_subscription_mismatch(event: RequestReceived, _: ConnectionState) -
     > JoinGroup v2 {"group_id": "g", "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": ""}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > JoinGroup v2 {"group_id": "g", "protocol_type": "consumer", "protocols":
       [{"name": "range", "metadata": "00 00 00 00 00 01 00 01 61 00 00 00 00"}]}    # version 0 has no more fields

@@ -46,7 +46,7 @@ def envelope_layout(event: RequestReceived | ResponseReceived, connection: Conne
       "client_host_address": "0a 00 00 09"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Envelope v0 {"request_data": "00 14 00 01 00 00 00 07 00 01 63 00 00 00 01 00 06 6f 72 64 65 72 73 00 00 75 30",
       "client_host_address": "0a 00 00 09"}

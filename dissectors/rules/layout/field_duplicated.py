@@ -38,7 +38,7 @@ def field_duplicated(event: RequestReceived | ResponseReceived, _: ConnectionSta
              036d2d31 00000000 00000000
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > JoinGroup v2 {"group_id": "g", "session_timeout_ms": 10000}
     < {"generation_id": 1, "protocol_name": "range", "leader": "m-1", "member_id": "m-1"}

@@ -36,7 +36,7 @@ def field_from_newer_version(event: RequestReceived | ResponseReceived, _: Conne
     < hex 0000001a 00000001 00000000 00020003 00000009 00120000 00030000 0000
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v0
     < {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 18, "max_version": 3}]}

@@ -39,7 +39,7 @@ def field_misplaced(event: RequestReceived | ResponseReceived, _: ConnectionStat
              00000000 00000000
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > JoinGroup v2 {"group_id": "g", "session_timeout_ms": 10000}
     < {"generation_id": 1, "protocol_name": "range", "leader": "m-1", "member_id": "m-1"}

@@ -38,7 +38,7 @@ def field_missing_for_version(event: RequestReceived | ResponseReceived, _: Conn
              00000000 002a
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ListOffsets v2 {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1}]}]}
     < {"topics": [{"name": "orders", "partitions": [{"timestamp": -1, "offset": 42}]}]}

@@ -36,7 +36,7 @@ def generic_error_body(event: RequestReceived | ResponseReceived, _: ConnectionS
     < hex 00000006 00000001 0003
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Metadata v1 {"topics": [{"name": "orders"}]}
     < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}], "topics": []}

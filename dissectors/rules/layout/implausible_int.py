@@ -31,7 +31,7 @@ def implausible_int(event: RequestReceived | ResponseReceived, _: ConnectionStat
     < {"error_code": 2667}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Heartbeat v0 {"group_id": "g"}
     < {"error_code": 27}

@@ -44,7 +44,7 @@ def impossible_length(event: RequestReceived | ResponseReceived, _: ConnectionSt
     > hex 00 00 00 0e 00 03 00 00 00 00 00 01 ff ff ff ff ff f0    # an array of -16 topics
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Metadata v1 {"topics": null}    # -1 is null
     ```

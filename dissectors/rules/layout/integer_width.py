@@ -37,7 +37,7 @@ def integer_width(event: RequestReceived | ResponseReceived, _: ConnectionState)
              00000000 002a
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ListOffsets v2 {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1}]}]}
     < {"topics": [{"name": "orders", "partitions": [{"timestamp": -1, "offset": 42}]}]}

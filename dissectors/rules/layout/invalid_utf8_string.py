@@ -38,7 +38,7 @@ def invalid_utf8_string(event: RequestReceived | ResponseReceived, _: Connection
     00 04 63 61 66 e9        # client_id "café" in Latin-1
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```hex request
     00 00 00 0f              # length
     00 12 00 00              # api_key 18 (ApiVersions), api_version 0

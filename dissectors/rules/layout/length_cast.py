@@ -43,7 +43,7 @@ def length_cast(event: RequestReceived | ResponseReceived, _: ConnectionState) -
           00 00000000 00000000 00fff4ff ffffff02 00*65519
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
     < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 1,

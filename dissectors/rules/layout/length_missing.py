@@ -37,7 +37,7 @@ def length_missing(event: RequestReceived | ResponseReceived, _: ConnectionState
           00000100 06617373 69676e00 00000000 0100066f 72646572 73000000 00
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > JoinGroup v0 {"group_id": "billing", "session_timeout_ms": 30000, "member_id": "", "protocol_type": "consumer",
       "protocols": [{"name": "assign", "metadata": {"type": "ConsumerProtocolSubscription", "version": 0,

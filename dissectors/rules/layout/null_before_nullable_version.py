@@ -36,7 +36,7 @@ def null_before_nullable_version(event: RequestReceived | ResponseReceived, _: C
     > hex 00000011 00030000 00000001 00036170 70ffffff ff
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Metadata v1 {"topics": null}
     ```

@@ -52,7 +52,7 @@ def null_empty_inverted(event: ResponseReceived, connection: ConnectionState) ->
     < {"topics": []}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Metadata v0 {"topics": []}
     < {"topics": [{"name": "orders"}]}

@@ -37,7 +37,7 @@ def null_in_non_nullable(event: RequestReceived | ResponseReceived, _: Connectio
     < hex 0000000c 00000001 00000000 ffffffff
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ListOffsets v2 {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1}]}]}
     < {"topics": [{"name": "orders", "partitions": [{"timestamp": -1, "offset": 42}]}]}

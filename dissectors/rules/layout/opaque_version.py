@@ -30,7 +30,7 @@ def opaque_version(event: RequestReceived, _: ConnectionState) -> Iterator[Probl
     ff ff                    # client_id null
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```hex request
     00 00 00 0f              # length
     00 03 00 0d              # api_key 3 (Metadata), api_version 13: the latest that Kafka 4.4 has

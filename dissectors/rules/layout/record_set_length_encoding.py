@@ -38,7 +38,7 @@ def record_set_length_encoding(event: RequestReceived | ResponseReceived, _: Con
              00050000 00000000 00050000 00000000 000001ff ffffff00 00000000 0000
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0, "fetch_offset": 5}]}]}
     < {"responses": [{"topic": "orders", "partitions": [{"partition_index": 0, "high_watermark": 5,

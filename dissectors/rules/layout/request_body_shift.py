@@ -33,7 +33,7 @@ def request_body_shift(event: ResponseReceived, _: ConnectionState) -> Iterator[
     < {"responses": [{"name": "app", "partition_responses": [{"index": 0, "base_offset": 7}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Produce v3 {"acks": 1, "timeout_ms": 1000, "topic_data": [{"name": "orders", "partition_data": [{"index": 0}]}]}
     < {"responses": [{"name": "orders", "partition_responses": [{"index": 0, "base_offset": 7}]}]}

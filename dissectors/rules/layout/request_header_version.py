@@ -28,7 +28,7 @@ def request_header_version(event: RequestReceived, _: ConnectionState) -> Iterat
     > hex 0000001a 00030009 00000001 00036170 7002076f 72646572 73000100 0000
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Metadata v9 {"topics": [{"name": "orders"}]}
     ```

@@ -31,7 +31,7 @@ def response_header_version(event: ResponseReceived, _: ConnectionState) -> Iter
              01018000 000000
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
     # its header never has tags (KIP-511)

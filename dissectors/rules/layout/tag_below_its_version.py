@@ -32,7 +32,7 @@ def tag_below_its_version(event: RequestReceived | ResponseReceived, _: Connecti
     > Fetch v12 {"_tags": [[1, "00 00 00 01 00 00 00 00 00 00 00 01 00"]]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Fetch v15 {"replica_state": {"replica_id": 1, "replica_epoch": 1}}
     ```

@@ -37,7 +37,7 @@ def tag_buffer_extra(event: RequestReceived | ResponseReceived, _: ConnectionSta
              ffff0000 00000000 002a00
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ListOffsets v2 {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1}]}]}
     < {"topics": [{"name": "orders", "partitions": [{"timestamp": -1, "offset": 42}]}]}

@@ -37,7 +37,7 @@ def tag_buffer_missing(event: RequestReceived | ResponseReceived, _: ConnectionS
              00000000 00010000 00000000 0009ffff ffff0278 00000000 0000
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > OffsetFetch v6 {"group_id": "g", "topics": [{"name": "orders", "partition_indexes": [0]}]}
     < {"topics": [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 7, "metadata": "x"}]}]}

@@ -43,7 +43,7 @@ def tag_default_encoded(event: RequestReceived | ResponseReceived, connection: C
     < {"responses": [{"topic": "a", "partitions": [{"current_leader": {"leader_id": -1, "leader_epoch": -1}}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
     < {"api_keys": [{"api_key": 18, "max_version": 3}], "finalized_features_epoch": 0}

@@ -38,7 +38,7 @@ def tag_order(event: RequestReceived | ResponseReceived, _: ConnectionState) -> 
           ffffff01 01010201 0d000000 01000000 00000000 01000002 0263
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Fetch v15 {"cluster_id": "c", "replica_state": {"replica_id": 1, "replica_epoch": 1}}
     ```

@@ -36,7 +36,7 @@ def tag_size_mismatch(event: RequestReceived | ResponseReceived, _: ConnectionSt
     < hex 00000024 00000001 00000300 03000000 09000012 00000003 00000000 00010109 00000000 00000007
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
     < {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 18, "max_version": 3}],

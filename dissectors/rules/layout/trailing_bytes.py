@@ -37,7 +37,7 @@ def trailing_bytes(event: RequestReceived | ResponseReceived, _: ConnectionState
     < hex 00000017 00000001 0000 00000001 0012 0000 0003 ff9c3e01d2eeaa
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v0
     < {"api_keys": [{"api_key": 18, "max_version": 3}]}

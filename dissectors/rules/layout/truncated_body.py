@@ -39,7 +39,7 @@ def truncated_body(event: RequestReceived | ResponseReceived, _: ConnectionState
     00 04 61                 # a name of four bytes, but only one follows
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Metadata v0 {"topics": [{"name": "a"}]}
     ```

@@ -39,7 +39,7 @@ def unknown_api_key(event: RequestReceived, _: ConnectionState) -> Iterator[Prob
     ff ff                    # client_id null
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```hex request
     00 00 00 0a              # length
     00 03 00 63              # api_key 3 (Metadata), api_version 99: the API is known, its version is not (L032)

@@ -41,7 +41,7 @@ def unknown_tag(event: RequestReceived | ResponseReceived, connection: Connectio
     < {"brokers": [], "topics": [], "_tags": [[77, "00 01"]]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v3 {"client_software_name": "x", "client_software_version": "1"}
     < {"api_keys": [{"api_key": 18, "max_version": 3}], "finalized_features_epoch": 7}    # tag 1 is known

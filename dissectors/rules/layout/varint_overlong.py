@@ -53,7 +53,7 @@ def varint_overlong(event: RequestReceived | ResponseReceived, _: ConnectionStat
     > hex 00 00 00 11 00 03 00 09 00 00 00 01 ff ff 00 81 00 01 00 00 00    # 81 00 is 1, padded
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```hex request
     00 00 00 16              # length
     00 03 00 09              # api_key 3 (Metadata), api_version 9

@@ -29,7 +29,7 @@ def envelope_repeated(event: RecordsDecoded, connection: ConnectionState) -> Ite
       {"value": {"hex": "00 00000011 00 00000011 22"}}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Values with repeated bytes that decode nevertheless:
     ```story
     schema 17 orders-value "bytes"

@@ -34,7 +34,7 @@ def incompatible_schemas(event: RecordsDecoded, connection: ConnectionState) -> 
       {"value": {"hex": "00 00000011 22"}}, {"value": {"hex": "00 00000012 0261"}}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A wider number, a new field with a default, and another record type in the same topic:
     ```story
     schema 17 orders-value {"type": "record", "name": "Order", "fields": [

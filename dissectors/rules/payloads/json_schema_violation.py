@@ -29,7 +29,7 @@ def json_schema_violation(event: RecordsDecoded, connection: ConnectionState) ->
       {"value": {"hex": "00 00000011 7b7d"}}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Additional properties, which schemas allow unless they say otherwise:
     ```story
     schema 17 orders-value JSON {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}

@@ -32,7 +32,7 @@ def key_value_schemas_swapped(event: RecordsDecoded, connection: ConnectionState
       {"value": {"hex": "00 00000012 22"}, "key": {"hex": "00 00000011 22"}}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A schema that is registered for both, and one without a name, which any subject may have:
     ```story
     schema 17 orders-key,orders-value {"type": "record", "name": "Id", "fields": [{"name": "id", "type": "long"}]}

@@ -30,7 +30,7 @@ def leftover_bytes(event: RecordsDecoded, connection: ConnectionState) -> Iterat
       {"value": {"hex": "00 00000011 22 04"}}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A value of several bytes, and one without any:
     ```story
     schema 17 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"},

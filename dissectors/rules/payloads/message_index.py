@@ -31,7 +31,7 @@ def message_index(event: RecordsDecoded, connection: ConnectionState) -> Iterato
       {"value": {"hex": "00 00000011 02 04 08 05"}}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The first message in its short form and in its long one, and the second message:
     ```story
     schema 17 orders-value PROTOBUF syntax = "proto3";

@@ -48,7 +48,7 @@ def record_changed(event: RecordsDecoded | ResponseReceived, connection: Connect
       "records": [{"value": {"hex": "22"}, "timestamp": 1767225600000}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A broker that compresses records, chooses their timestamps, and removes headers for a client of an old format:
     ```story
     schema 17 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}

@@ -37,7 +37,7 @@ def schema_id_lost(event: RecordsDecoded, connection: ConnectionState) -> Iterat
       {"value": {"hex": "22"}}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Tombstones; keys without a schema beside values with one; a topic in which only a few records seem to have a prefix:
     ```story
     schema 17 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}

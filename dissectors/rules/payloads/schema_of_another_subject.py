@@ -38,7 +38,7 @@ def schema_of_another_subject(event: RecordsDecoded, connection: ConnectionState
       {"value": {"hex": "00 00000012 22"}}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Subjects named after records, and a topic with records that failed elsewhere:
     ```story
     schema 17 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}

@@ -44,7 +44,7 @@ def unknown_schema_id(event: RecordsDecoded, connection: ConnectionState) -> Ite
       {"value": {"hex": "00 00000012 22"}}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Eight-byte numbers whose first five bytes look like a prefix:
     ```story
     schema 17 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}

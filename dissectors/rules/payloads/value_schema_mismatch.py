@@ -33,7 +33,7 @@ def value_schema_mismatch(event: RecordsDecoded, connection: ConnectionState) ->
       {"value": {"hex": "00 00000011 ff"}}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     An Avro union, and a Protobuf message whose reader knows fewer fields than its writer:
     ```story
     schema 16 orders-value {"type": "record", "name": "Order", "fields": [{"name": "id", "type": ["null", "long"]}]}

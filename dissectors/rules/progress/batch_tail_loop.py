@@ -63,7 +63,7 @@ def batch_tail_loop(event: ResponseReceived, connection: ConnectionState) -> Ite
        {"base_offset": 96, "last_offset_delta": 12, "records": [{"value": "a"}, {"value": "b"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A consumer that reads such a batch once, and one that reads a batch again because its application seeks back (S062):
     ```story
     > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 98}]}]}

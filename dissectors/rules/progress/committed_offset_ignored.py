@@ -81,7 +81,7 @@ def committed_offset_ignored(
     > Fetch v12 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 900}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ListOffsets v4 {"topics": [{"name": "t", "partitions": [{"timestamp": -1}]}]}
     < {"topics": [{"name": "t", "partitions": [{"offset": 900}]}]}

@@ -96,7 +96,7 @@ def missing_topic(event: ResponseReceived, connection: ConnectionState) -> Itera
     < {"topics": [{"name": "ordres", "error_code": 3}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The topic is being created:
     ```story
     > Metadata v8 {"topics": [{"name": "orders"}]}

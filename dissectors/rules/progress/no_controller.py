@@ -59,7 +59,7 @@ def no_controller(event: ResponseReceived, connection: ConnectionState) -> Itera
     < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}], "controller_id": -1}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A client that does not need a controller and goes on to other requests:
     ```story
     > Metadata v8 {"topics": []}

@@ -110,7 +110,7 @@ def no_progress(event: ResponseReceived, connection: ConnectionState) -> Iterato
     < {"topics": [{"name": "t", "partitions": [{"committed_offset": -1}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A lag exporter asks for the committed offsets and then for the ends, and waits between its rounds:
     ```story
     +300ms

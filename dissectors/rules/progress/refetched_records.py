@@ -113,7 +113,7 @@ def refetched_records(event: ResponseReceived, connection: ConnectionState) -> I
        {"base_offset": 7, "records": [{"value": "a"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Ten retries, after which the application skips the record:
     ```story
     > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 7}]}]}

@@ -55,7 +55,7 @@ def rejoin_fenced(event: ResponseReceived, connection: ConnectionState) -> Itera
     < {"error_code": 110, "member_id": "m"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A member is fenced, and joins with epoch 0:
     ```story
     > ConsumerGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 5}

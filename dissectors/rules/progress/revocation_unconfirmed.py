@@ -95,7 +95,7 @@ def revocation_unconfirmed(event: ResponseReceived, connection: ConnectionState)
     < {"member_id": "m", "member_epoch": 1, "heartbeat_interval_ms": 5000, "assignment": null}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The member confirms after two heartbeats:
     ```story
     > ConsumerGroupHeartbeat v1 {"group_id": "g", "member_id": "m", "member_epoch": 0, "rebalance_timeout_ms": 20000,

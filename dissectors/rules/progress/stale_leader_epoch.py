@@ -95,7 +95,7 @@ def stale_leader_epoch(event: ResponseReceived, connection: ConnectionState) -> 
     < {"topics": [{"topic": "t", "partitions": [{"error_code": 74}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A leader election: the client gets the new epoch, and uses it.
     ```story
     > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"current_leader_epoch": 11}]}]}

@@ -47,7 +47,7 @@ def aborted_visible(event: ResponseReceived, connection: ConnectionState) -> Ite
        "records": [{"offset": 1, "key": "\u0000\u0000\u0000\u0000", "value": ""}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Fetch v12 {"isolation_level": 1, "topics": [{"topic": "orders", "partitions": [{"fetch_offset": 0}]}]}
     < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 2, "last_stable_offset": 2,

@@ -39,7 +39,7 @@ def absurd_record_count(event: RequestReceived | ResponseReceived, connection: C
       ffffffffffffffffff7fffffff0e00000001026100"}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Many small records:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [

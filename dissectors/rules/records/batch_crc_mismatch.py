@@ -41,7 +41,7 @@ def batch_crc_mismatch(event: RequestReceived | ResponseReceived, connection: Co
       {"crc": 305419896, "crc_valid": false, "records": [{"value": "a"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The base offset and the leader epoch are outside the CRC: a broker sets them without recomputing it:
     ```story
     > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}

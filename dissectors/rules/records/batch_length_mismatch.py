@@ -40,7 +40,7 @@ def batch_length_mismatch(event: RequestReceived | ResponseReceived, connection:
       ffffffffffffffffff000000010e00000008026100"}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Fetched records that end in the middle of a batch, which is allowed:
     ```story
     > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}

@@ -50,7 +50,7 @@ def batch_rewritten(event: ResponseReceived, connection: ConnectionState) -> Ite
       {"base_offset": 7, "records": [{"value": "a"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A topic with `message.timestamp.type=LogAppendTime`, and a topic with another `compression.type`:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [

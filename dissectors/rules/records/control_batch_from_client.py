@@ -43,7 +43,7 @@ def control_batch_from_client(event: RequestReceived, connection: ConnectionStat
       {"is_control": true, "records": [{"key": "ab", "value": "a"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Produce v9 {"transactional_id": "tx", "acks": -1, "topic_data": [{"name": "orders", "partition_data": [
       {"records": [{"is_transactional": true, "producer_id": 5, "producer_epoch": 0, "base_sequence": 0,

@@ -57,7 +57,7 @@ def decompress_failed(event: RequestReceived | ResponseReceived, connection: Con
       ffffff0000000182534e415050590001000000010000000000000a081c0e00000001026100"}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
       {"compression": "snappy", "records": [{"value": "a"}, {"value": "b"}]}]}]}]}

@@ -47,7 +47,7 @@ def down_converted(event: ResponseReceived, connection: ConnectionState) -> Iter
       {"magic": 1, "records": [{"value": "a"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Old messages that are stored in the old format:
     ```story
     > Produce v2 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [

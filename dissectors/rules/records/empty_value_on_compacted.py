@@ -61,7 +61,7 @@ def empty_value_on_compacted(event: ResponseReceived, connection: ConnectionStat
     < {"responses": [{"name": "users", "partition_responses": [{"base_offset": 0}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > CreateTopics v5 {"topics": [{"name": "users", "num_partitions": 1, "replication_factor": 1, "assignments": [],
       "configs": [{"name": "cleanup.policy", "value": "compact"}]}]}

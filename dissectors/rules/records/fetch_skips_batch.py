@@ -45,7 +45,7 @@ def fetch_skips_batch(event: ResponseReceived, connection: ConnectionState) -> I
       {"base_offset": 3, "records": [{"value": "d"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
       {"records": [{"value": "a"}, {"value": "b"}, {"value": "c"}]}]}]}]}

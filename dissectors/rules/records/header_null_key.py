@@ -39,7 +39,7 @@ def header_null_key(event: RequestReceived | ResponseReceived, connection: Conne
       ffffffffffffffffff000000011400000001026102010276"}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     An empty key and an empty value:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [

@@ -71,7 +71,7 @@ def keyless_on_compacted(event: ResponseReceived, connection: ConnectionState) -
     < {"responses": [{"name": "users", "partition_responses": [{"base_offset": 0}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     INVALID_RECORD for another reason:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "users", "partition_data": [{"records": [

@@ -38,7 +38,7 @@ def last_offset_delta(event: RequestReceived | ResponseReceived, connection: Con
       {"last_offset_delta": 0, "records": [{"value": "a"}, {"value": "b"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Compaction removes records and keeps the delta:
     ```story
     > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}

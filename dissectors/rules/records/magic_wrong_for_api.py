@@ -57,7 +57,7 @@ def magic_wrong_for_api(event: RequestReceived | ResponseReceived, connection: C
       {"records": [{"value": "a"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A topic that still has messages in old formats:
     ```story
     > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}

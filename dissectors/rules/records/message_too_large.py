@@ -60,7 +60,7 @@ def message_too_large(event: ResponseReceived, connection: ConnectionState) -> I
     < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 10, "base_offset": -1}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Another error:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [

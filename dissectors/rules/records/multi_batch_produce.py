@@ -39,7 +39,7 @@ def multi_batch_produce(event: RequestReceived, connection: ConnectionState) -> 
       {"records": [{"value": "a"}]}, {"records": [{"value": "b"}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Format 1 has no batches, so several messages follow each other:
     ```story
     > Produce v2 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [

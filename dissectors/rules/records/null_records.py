@@ -40,7 +40,7 @@ def null_records(event: ResponseReceived, connection: ConnectionState) -> Iterat
     < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 1, "records": null}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     No new records, and a partition with an error:
     ```story
     > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}, {"partition": 1}]}]}

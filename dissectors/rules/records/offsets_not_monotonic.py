@@ -45,7 +45,7 @@ def offsets_not_monotonic(event: RequestReceived | ResponseReceived, connection:
       {"last_offset_delta": 1, "records": [{"value": "a", "offset": 0}, {"value": "b", "offset": 0}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Gaps that compaction and transaction markers leave:
     ```story
     > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}

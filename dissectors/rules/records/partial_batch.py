@@ -44,7 +44,7 @@ def partial_batch(event: ResponseReceived, connection: ConnectionState) -> Itera
       "0000000000000000 00000100 ffffffff 02 12345678"}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A whole batch, and part of the next one:
     ```story
     > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"partition": 0, "partition_max_bytes": 90}]}]}

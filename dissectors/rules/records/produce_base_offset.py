@@ -44,7 +44,7 @@ def produce_base_offset(event: RequestReceived | ResponseReceived, connection: C
     < {"responses": [{"name": "orders", "partition_responses": [{"index": 0, "base_offset": -1}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
       {"records": [{"value": "a"}]}]}]}]}

@@ -39,7 +39,7 @@ def record_count_mismatch(event: RequestReceived | ResponseReceived, connection:
       ffffffffffffffffff000000030e000000010261000e00000201026200"}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A compacted batch has fewer records than offsets, but its count is correct:
     ```story
     > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}

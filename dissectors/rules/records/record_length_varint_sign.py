@@ -56,7 +56,7 @@ def record_length_varint_sign(
        00000007 00 00 02 01 02 62 00"}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Fetch v11 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}
     < {"responses": [{"topic": "orders", "partitions": [{"high_watermark": 2, "records": [

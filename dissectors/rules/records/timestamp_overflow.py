@@ -59,7 +59,7 @@ def timestamp_overflow(event: RequestReceived | ResponseReceived, connection: Co
       {"records": [{"value": "a", "timestamp": 1767225600000000}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     No timestamp, a current one, and an old one:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [

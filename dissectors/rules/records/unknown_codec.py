@@ -39,7 +39,7 @@ def unknown_codec(event: RequestReceived | ResponseReceived, connection: Connect
       ffffffffffffffffff000000010e00000001026100"}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The bits above the codec: LogAppendTime, transactional.
     ```story
     > Fetch v12 {"topics": [{"topic": "orders", "partitions": [{"partition": 0}]}]}

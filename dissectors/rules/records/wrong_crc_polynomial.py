@@ -40,7 +40,7 @@ def wrong_crc_polynomial(event: RequestReceived | ResponseReceived, connection: 
       ffffffffffffffffff000000010e00000001026100"}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Messages of format 1, which use the IEEE polynomial:
     ```story
     > Produce v2 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [

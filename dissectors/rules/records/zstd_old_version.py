@@ -54,7 +54,7 @@ def zstd_old_version(event: RequestReceived | ResponseReceived, connection: Conn
     < {"responses": [{"topic": "orders", "partitions": [{"error_code": 76, "high_watermark": -1}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Produce v7 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [
       {"compression": "zstd", "records": [{"value": "a"}]}]}]}]}

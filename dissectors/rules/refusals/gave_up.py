@@ -78,7 +78,7 @@ def gave_up(
     +6s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The producer sends the batch again:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}

@@ -59,7 +59,7 @@ def invalid_request(event: ResponseReceived, connection: ConnectionState) -> Ite
     < {"topics": [{"name": "orders", "error_code": 42}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ConsumerGroupHeartbeat v0 {"group_id": "orders", "member_epoch": 0, "rebalance_timeout_ms": 300000,
       "subscribed_topic_names": ["orders"], "topic_partitions": []}

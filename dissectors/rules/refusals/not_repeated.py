@@ -129,7 +129,7 @@ def not_repeated(
     +6s
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The client sends the request again:
     ```story
     > OffsetFetch v5 {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}

@@ -141,7 +141,7 @@ def refused_repeatedly(event: ResponseReceived | DeadlinePassed, connection: Con
     < {"responses": [{"name": "orders", "partition_responses": [{"error_code": 19, "base_offset": -1}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A success in between:
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{}]}]}

@@ -56,7 +56,7 @@ def request_refused(event: ResponseReceived, connection: ConnectionState) -> Ite
     < {"error_code": 26}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     An error after which clients retry, and one that another rule explains (X014):
     ```story
     > Produce v9 {"acks": -1, "topic_data": [{"name": "orders", "partition_data": [{"records": [

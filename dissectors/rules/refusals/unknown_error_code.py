@@ -30,7 +30,7 @@ def unknown_error_code(event: ResponseReceived, connection: ConnectionState) -> 
     < {"error_code": 503}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Heartbeat v4 {"group_id": "g", "member_id": "m"}
     < {"error_code": 27}

@@ -109,7 +109,7 @@ def acl_denied(event: ResponseReceived, connection: ConnectionState) -> Iterator
     < {"error_code": 30}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Metadata v9 {"topics": [{"name": "orders"}]}
     < {"topics": [{"name": "orders", "error_code": 3}]}

@@ -66,7 +66,7 @@ def delegation_token_refused(event: ResponseReceived, connection: ConnectionStat
     < {"error_code": 66}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A denial by an ACL is X014:
     ```story
     > DescribeDelegationToken v1

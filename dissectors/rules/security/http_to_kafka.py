@@ -31,7 +31,7 @@ def http_to_kafka(event: FramingLost, _: ConnectionState) -> Iterator[Problem]:
     < hex 48 54 54 50 2f 31 2e 31 20 34 30 30 20 42 61 64    # HTTP/1.1 400 Bad
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A client whose id is "GET /":
     ```hex request
     00 00 00 0f  00 12 00 00  00 00 00 01  00 05 47 45 54 20 2f

@@ -47,7 +47,7 @@ def idempotent_write_denied(event: ResponseReceived, connection: ConnectionState
     < {"error_code": 31, "producer_id": -1}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > InitProducerId v4 {"transactional_id": null}
     < {"producer_id": 4000}

@@ -47,7 +47,7 @@ def illegal_sasl_state(event: RequestReceived | ResponseReceived, connection: Co
     < {"error_code": 34}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A client that does not wait for the response to its only token:
     ```story
     > ApiVersions v0

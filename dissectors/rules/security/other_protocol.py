@@ -31,7 +31,7 @@ def other_protocol(event: FramingLost | ProxyHeaderReceived, connection: Connect
     > hex 50 52 4f 58 59 20 55 4e 4b 4e 4f 57 4e 0d 0a    # PROXY UNKNOWN
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A client whose id is "SSH-2":
     ```hex request
     00 00 00 0f  00 12 00 00  00 00 00 01  00 05 53 53 48 2d 32

@@ -35,7 +35,7 @@ def plaintext_to_tls(event: FramingLost, connection: ConnectionState) -> Iterato
     close by=server how=fin
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Both sides use TLS, which kproxy cannot decode:
     ```story
     > hex 16 03 01 02 00 01 00 01 fc 03 03

@@ -45,7 +45,7 @@ def reauth_interleaved(event: RequestReceived, connection: ConnectionState) -> I
     > Metadata v9 {"topics": null}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A request from before the re-authentication is still answered:
     ```story
     > SaslHandshake v1 {"mechanism": "PLAIN"}

@@ -72,7 +72,7 @@ def reauth_overdue(event: RequestReceived | ConnectionEnded, connection: Connect
     close by=server how=fin
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > SaslHandshake v1 {"mechanism": "PLAIN"}
     < {"mechanisms": ["PLAIN"]}

@@ -48,7 +48,7 @@ def reauth_rejected(event: ResponseReceived, connection: ConnectionState) -> Ite
     < {"error_code": 34, "mechanisms": ["PLAIN"]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > SaslHandshake v1 {"mechanism": "PLAIN"}
     < {"mechanisms": ["PLAIN"]}

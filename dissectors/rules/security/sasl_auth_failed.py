@@ -102,7 +102,7 @@ def sasl_auth_failed(
     close by=server how=fin
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > SaslHandshake v1 {"mechanism": "PLAIN"}
     < {"mechanisms": ["PLAIN"]}

@@ -31,7 +31,7 @@ def sasl_handshake_missing(event: TokenReceived, connection: ConnectionState) ->
     > hex 00000018 60 82 0054 06092a864886f712010202 0100 6e 82 0043 a0 03 02
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A 0.9 client, whose first bytes are the token, and a client that has sent SaslHandshake v0 (X009):
     ```story
     > hex 00000018 60 82 0054 06092a864886f712010202 0100 6e 82 0043 a0 03 02

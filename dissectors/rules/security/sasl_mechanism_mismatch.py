@@ -45,7 +45,7 @@ def sasl_mechanism_mismatch(event: ResponseReceived, connection: ConnectionState
     < {"error_code": 33, "mechanisms": ["PLAIN"]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > SaslHandshake v1 {"mechanism": "PLAIN"}
     < {"mechanisms": ["SCRAM-SHA-512", "PLAIN"]}

@@ -59,7 +59,7 @@ def sasl_message_malformed(
     > SaslAuthenticate v1 {"auth_bytes": "70 3d 74 6c 73 2d 75 6e 69 71 75 65 2c 2c 6e 3d 75 2c 72 3d 61 62"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A mechanism that kproxy does not know, and an answer that is an error:
     ```story
     > SaslHandshake v1 {"mechanism": "EXTERNAL"}

@@ -45,7 +45,7 @@ def sasl_plain_cleartext(event: RequestReceived, connection: ConnectionState) ->
     > SaslHandshake v1 {"mechanism": "PLAIN"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     open 1 tls
     > SaslHandshake v1 {"mechanism": "PLAIN"}

@@ -51,7 +51,7 @@ def sasl_required(event: ConnectionEnded, connection: ConnectionState) -> Iterat
     close by=server how=fin
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v0
     < {"api_keys": [{"api_key": 3, "max_version": 9}]}

@@ -37,7 +37,7 @@ def sasl_v0_raw(event: RequestReceived, _: ConnectionState) -> Iterator[Problem]
     < hex 00 00 00 00
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > SaslHandshake v1 {"mechanism": "PLAIN"}
     < {"mechanisms": ["PLAIN"]}

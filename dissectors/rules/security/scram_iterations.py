@@ -47,7 +47,7 @@ def scram_iterations(event: ResponseReceived | TokenReceived, connection: Connec
     < {"auth_bytes": "72 3d 61 62 63 2c 73 3d 51 51 3d 3d 2c 69 3d 31"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     i=4096:
     ```story
     > SaslHandshake v1 {"mechanism": "SCRAM-SHA-256"}

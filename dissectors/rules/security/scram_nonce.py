@@ -47,7 +47,7 @@ def scram_nonce(
     > SaslAuthenticate v1 {"auth_bytes": "63 3d 62 69 77 73 2c 72 3d 61 62 58 2c 70 3d 51 51 3d 3d"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > SaslHandshake v1 {"mechanism": "SCRAM-SHA-256"}
     < {"mechanisms": ["SCRAM-SHA-256"]}

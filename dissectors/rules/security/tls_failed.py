@@ -33,7 +33,7 @@ def tls_failed(event: TlsFailed, connection: ConnectionState) -> Iterator[Proble
     close by=client how=tls
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A health check that connects and closes again:
     ```story
     open 1 client=10.0.0.9:50000 server=10.0.0.1:9093 tls

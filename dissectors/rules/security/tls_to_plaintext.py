@@ -28,7 +28,7 @@ def tls_to_plaintext(event: FramingLost, connection: ConnectionState) -> Iterato
     16 03 01 02 00 01 00 01 fc 03 03    # a TLS client hello
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A client id that begins like a TLS hello, after a valid length and header:
     ```hex request
     00 00 00 10  00 12 00 00  00 00 00 01  00 06 16 03 01 02 00 01

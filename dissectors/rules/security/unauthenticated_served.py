@@ -52,7 +52,7 @@ def unauthenticated_served(event: ResponseReceived | TokenReceived, connection: 
     2< {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A connection whose start is not in the capture:
     ```story
     > SaslHandshake v1 {"mechanism": "PLAIN"}

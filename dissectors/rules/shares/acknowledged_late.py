@@ -76,7 +76,7 @@ def acknowledged_late(event: ResponseReceived, connection: ConnectionState) -> I
     < {"responses": [{"topic_id": "iQ2TY3LnUY29Lbs4b27PzA", "partitions": [{"partition_index": 0, "error_code": 121}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     An acknowledgement in time:
     ```story
     > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": [{"topic_id":

@@ -68,7 +68,7 @@ def delivery_limit(event: ResponseReceived, connection: ConnectionState) -> Iter
        [{"partition_index": 0, "acquired_records": [{"first_offset": 6, "last_offset": 6, "delivery_count": 1}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A record that is accepted at its last delivery, and a limit that is higher than assumed:
     ```story
     rule Q003:deliveries=2

@@ -51,7 +51,7 @@ def lock_expired(event: ResponseReceived, connection: ConnectionState) -> Iterat
        [{"partition_index": 0, "acquired_records": [{"first_offset": 5, "last_offset": 9, "delivery_count": 2}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Records that were released, and records of a member that is gone:
     ```story
     > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": [{"topic_id":

@@ -61,7 +61,7 @@ def share_session_refused(event: ResponseReceived, connection: ConnectionState) 
     < {"error_code": 122}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The session is closed, and opened again:
     ```story
     > ShareFetch v1 {"group_id": "g", "member_id": "a", "share_session_epoch": 0, "topics": []}

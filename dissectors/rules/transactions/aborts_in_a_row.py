@@ -52,7 +52,7 @@ def aborts_in_a_row(event: ResponseReceived, connection: ConnectionState) -> Ite
     < {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > EndTxn v1 {"transactional_id": "pay", "producer_id": 4000, "producer_epoch": 1, "committed": false}
     < {}

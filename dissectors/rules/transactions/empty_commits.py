@@ -53,7 +53,7 @@ def empty_commits(event: ResponseReceived, connection: ConnectionState) -> Itera
     < {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     rule T007:commits=2
     > InitProducerId v1 {"transactional_id": "pay", "transaction_timeout_ms": 60000}

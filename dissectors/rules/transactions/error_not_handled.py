@@ -55,7 +55,7 @@ def error_not_handled(event: DeadlinePassed, _connection: ConnectionState) -> It
     > Metadata v9 {"topics": []}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A producer that aborts; an error that resolves itself; and a producer that is gone:
     ```story
     > InitProducerId v1 {"transactional_id": "pay", "transaction_timeout_ms": 60000}

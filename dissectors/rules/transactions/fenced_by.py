@@ -53,7 +53,7 @@ def fenced_by(event: ResponseReceived, connection: ConnectionState) -> Iterator[
     < {"error_code": 47}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A producer that gets a new epoch for itself while a request is in flight:
     ```story
     open 1 client=10.0.0.9:50000

@@ -68,7 +68,7 @@ def hanging_transaction(event: ResponseReceived, connection: ConnectionState) ->
       {"base_offset": 6, "records": [{}]}]}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The transaction ends:
     ```story
     > Fetch v11 {"topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}

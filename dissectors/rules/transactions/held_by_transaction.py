@@ -124,7 +124,7 @@ def held_by_transaction(
     > Fetch v12 {"isolation_level": 1, "session_id": 7, "session_epoch": 2}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The transaction ends:
     ```story
     > Fetch v11 {"isolation_level": 1, "topics": [{"topic": "t", "partitions": [{"fetch_offset": 5}]}]}

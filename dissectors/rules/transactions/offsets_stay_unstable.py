@@ -61,7 +61,7 @@ def offsets_stay_unstable(event: ResponseReceived, connection: ConnectionState) 
     < {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": -1, "error_code": 88}]}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The transaction is open:
     ```story
     2> InitProducerId v1 {"transactional_id": "pay-1", "transaction_timeout_ms": 60000}

@@ -58,7 +58,7 @@ def transaction_open_long(event: DeadlinePassed, connection: ConnectionState) ->
     > Metadata v9 {"topics": []}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The transaction ends, and another one begins:
     ```story
     > InitProducerId v1 {"transactional_id": "pay-1", "transaction_timeout_ms": 60000}

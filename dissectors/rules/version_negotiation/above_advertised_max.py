@@ -49,7 +49,7 @@ def above_advertised_max(event: RequestReceived, connection: ConnectionState) ->
     > DescribeCluster v0 {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The highest version itself; and ApiVersions, which a client may send in any version to learn the others:
     ```story
     > ApiVersions v4 {"client_software_name": "app", "client_software_version": "1"}

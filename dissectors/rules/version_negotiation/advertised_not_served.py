@@ -74,7 +74,7 @@ def advertised_not_served(event: ResponseReceived | ConnectionEnded, connection:
     3 close by=server
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A broker that goes down closes all connections at once, with their requests in flight:
     ```story
     > Metadata v1 {}

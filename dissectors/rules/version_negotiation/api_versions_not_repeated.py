@@ -53,7 +53,7 @@ def api_versions_not_repeated(event: ConnectionEnded, connection: ConnectionStat
     close by=client how=fin
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A client that repeats it each time:
     ```story
     > ApiVersions v4 {"client_software_name": "x", "client_software_version": "1"}

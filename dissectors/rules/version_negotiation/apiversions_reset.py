@@ -58,7 +58,7 @@ def apiversions_reset(event: ResponseReceived | ConnectionEnded, connection: Con
     3 close by=server how=reset
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A restart loses the request in flight once; later the version is answered:
     ```story
     > ApiVersions v4 {"client_software_name": "app", "client_software_version": "1"}

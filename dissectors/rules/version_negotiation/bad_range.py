@@ -36,7 +36,7 @@ def bad_range(event: ResponseReceived, _: ConnectionState) -> Iterator[Problem]:
     < {"api_keys": [{"api_key": 3, "max_version": 5}, {"api_key": 3, "max_version": 9}, {"api_key": 18}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v0 {}
     < {"api_keys": [{"api_key": 3, "min_version": 5, "max_version": 5}, {"api_key": 18}]}

@@ -49,7 +49,7 @@ def below_advertised_min(event: RequestReceived, connection: ConnectionState) ->
     2> as old OffsetCommit v1 {"group_id": "g"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v0 {}
     < {"api_keys": [{"api_key": 1, "min_version": 4, "max_version": 17}, {"api_key": 18, "max_version": 4}]}

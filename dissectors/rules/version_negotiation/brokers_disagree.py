@@ -54,7 +54,7 @@ def brokers_disagree(_: ResponseReceived, connection: ConnectionState) -> Iterat
     2< {"cluster_id": "c"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Two clusters in one run:
     ```story
     open 1 server=10.0.0.1:9092

@@ -72,7 +72,7 @@ def classic_member(event: ResponseReceived, connection: ConnectionState) -> Iter
     < {"generation_id": 3, "member_id": "m"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     A broker without the newer protocol, and a client without it:
     ```story
     rule V020:generations=2

@@ -52,7 +52,7 @@ def client_instance_id_wrong(event: RequestReceived, connection: ConnectionState
     > as null@3q2-78r-ur7erb7vyv66vg OffsetDelete v1 {"group_id": "g"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > as app@q83vASNFZ4mrze8BI0VniQ OffsetDelete v1 {"group_id": "g"}
     > as null OffsetDelete v1 {"group_id": "g"}

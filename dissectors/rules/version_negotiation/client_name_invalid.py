@@ -50,7 +50,7 @@ def client_name_invalid(event: RequestReceived | ResponseReceived, _: Connection
     < {"error_code": 42}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v3 {"client_software_name": "apache-kafka-java", "client_software_version": "4.0.0-rc.1"}
     < {"api_keys": [{"api_key": 18, "max_version": 4}]}

@@ -49,7 +49,7 @@ def downgraded_client(event: RequestReceived, connection: ConnectionState) -> It
     > Fetch v5 {}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     The server has no later version:
     ```story
     > ApiVersions v0 {}

@@ -57,7 +57,7 @@ def fallback_v0_roundtrip(event: ResponseReceived, connection: ConnectionState) 
     3< as ApiVersions v0 {"error_code": 35}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     open 1 client=10.0.0.7:50001
     > ApiVersions v4 {"client_software_name": "app", "client_software_version": "1"}

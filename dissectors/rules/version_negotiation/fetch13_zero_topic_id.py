@@ -57,7 +57,7 @@ def fetch13_zero_topic_id(event: RequestReceived | ResponseReceived, connection:
     < {"topics": [{"name": "orders", "topic_id": "AAAAAAAAAAAAAAAAAAAAAA"}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v0 {}
     < {"api_keys": [{"api_key": 1, "max_version": 13}, {"api_key": 3, "max_version": 12}]}

@@ -49,7 +49,7 @@ def kafka4_removed_version(event: RequestReceived, connection: ConnectionState) 
     > Produce v2 {"acks": 1}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Fetch v4 {}
     > JoinGroup v0 {"group_id": "g"}

@@ -41,7 +41,7 @@ def no_apiversions(event: ResponseReceived, connection: ConnectionState) -> Iter
     < {"brokers": [{"node_id": 1, "host": "10.0.0.1", "port": 9092}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v0 {}
     < {"api_keys": [{"api_key": 3, "max_version": 9}, {"api_key": 18, "max_version": 3}]}

@@ -44,7 +44,7 @@ def produce_min0_shim(event: RequestReceived, connection: ConnectionState) -> It
     > Produce v2 {"acks": 1}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v0 {}
     < {"api_keys": [{"api_key": 0, "max_version": 11}, {"api_key": 1, "max_version": 17},

@@ -50,7 +50,7 @@ def sasl_handshake_version(event: RequestReceived, connection: ConnectionState) 
     > SaslHandshake v1 {"mechanism": "PLAIN"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v0 {}
     < {"api_keys": [{"api_key": 17, "max_version": 1}, {"api_key": 18, "max_version": 3}]}

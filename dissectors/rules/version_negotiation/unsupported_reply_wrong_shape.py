@@ -33,7 +33,7 @@ def unsupported_reply_wrong_shape(event: ResponseReceived, _: ConnectionState) -
     < {"error_code": 35, "api_keys": [{"api_key": 18, "max_version": 3}]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v4 {"client_software_name": "app", "client_software_version": "1"}
     < as ApiVersions v0 {"error_code": 35, "api_keys": [{"api_key": 18, "max_version": 3}]}

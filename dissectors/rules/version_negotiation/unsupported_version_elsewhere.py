@@ -46,7 +46,7 @@ def unsupported_version_elsewhere(event: ResponseReceived, connection: Connectio
     < {"error_code": 35}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v4 {"client_software_name": "app", "client_software_version": "1"}
     < as ApiVersions v0 {"error_code": 35, "api_keys": [{"api_key": 18, "max_version": 3}]}

@@ -80,7 +80,7 @@ def version_pairing(event: RequestReceived | ResponseReceived, connection: Conne
     > Produce v12 {"transactional_id": "t", "acks": -1}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ConsumerGroupHeartbeat v0 {"group_id": "g", "member_epoch": 0}
     < {"member_id": "m-1", "member_epoch": 1}

@@ -31,7 +31,7 @@ def capture_gap(event: BytesSkipped, connection: ConnectionState) -> Iterator[Pr
     lose < 1460
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     open 1 client=10.0.0.9:50000 server=10.0.0.1:9092 midstream
     > hex 00 00 00                 # the end of a frame that began before the capture: K002

@@ -51,7 +51,7 @@ def decoder_lag(
     close
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v0
     lose < 2000 frames=3           # not in the capture: K001

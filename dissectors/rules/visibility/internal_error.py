@@ -34,7 +34,7 @@ def internal_error(event: InspectionFailed, _: ConnectionState) -> Iterator[Prob
     fail LookupError
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > hex 00 00 00 0a  00 12 00 00  00 00 00 01  00 05    # a truncated frame: a fault of its sender
     ```

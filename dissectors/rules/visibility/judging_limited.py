@@ -33,7 +33,7 @@ def judging_limited(event: JudgingLimited, _: ConnectionState) -> Iterator[Probl
       [89, ""], [90, ""], [91, ""]]}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > Metadata v9 {"topics": []}
     < {"brokers": [], "topics": [], "_tags": [[77, "00 01"]]}    # one finding (L014), and no more

@@ -43,7 +43,7 @@ def redacted(event: RequestReceived | ResponseReceived, connection: ConnectionSt
     > SaslAuthenticate v2 {"auth_bytes": "00 75 73 65 72 00 70 77"}
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > CreateTopics v7 {"topics": [{"name": "a", "num_partitions": 1, "replication_factor": 1,
       "configs": [{"name": "cleanup.policy", "value": "compact"}]}]}    # not a secret

@@ -34,7 +34,7 @@ def retransmission_differs(event: BytesDiffer, connection: ConnectionState) -> I
     differ > 8 size=24 differing=4
     ```
 
-    ## Looks alike
+    ## Look-alikes
     ```story
     > ApiVersions v0
     lose < 1460                    # bytes that were captured not even once: K001

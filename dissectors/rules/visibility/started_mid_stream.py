@@ -37,7 +37,7 @@ def started_mid_stream(event: ResponseReceived | BytesSkipped, connection: Conne
     > ApiVersions v0
     ```
 
-    ## Looks alike
+    ## Look-alikes
     Nothing was missed: the client was idle when the capture began.
     ```story
     open 1 client=10.0.0.9:50000 server=10.0.0.1:9092 midstream

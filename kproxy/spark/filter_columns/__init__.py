@@ -16,7 +16,7 @@ from kproxy.filters import Filter, FilterError
 from kproxy.filters.fields import SEVERITIES, FilterField, Kind
 from kproxy.filters.nodes import And, Comparison, Node, Not, Presence, Text, Value
 from kproxy.filters.pattern import PatternError, glob_pattern
-from kproxy.filters.values import closed_value, instant, number
+from kproxy.filters.values import canonical_value, instant, number
 from kproxy.spark.filter_columns.fields import column_of
 from kproxy.spark.filter_columns.pattern import java_pattern
 from kproxy.spark.filter_columns.records import record_condition, text_condition
@@ -102,7 +102,7 @@ def _value_check(field: FilterField, sign: str, value: Value) -> Check:
     if field.kind in _NUMBERS:
         return lambda column: compare(column, _number_literal(field, value))
     if field.kind is Kind.FLAG:
-        return lambda column: column == (closed_value(field, value) == "true")
+        return lambda column: column == (canonical_value(field, value) == "true")
     if sign == "=" and not value.quoted and any(wildcard in value.text for wildcard in "*?"):
         return _pattern_check(field, value, glob_pattern(value.text))
     if field.kind is Kind.TIME:
@@ -110,9 +110,9 @@ def _value_check(field: FilterField, sign: str, value: Value) -> Check:
         return lambda column: compare(column, moment)
     if field.kind is Kind.SEVERITY:
         ranks = F.array(*map(F.lit, SEVERITIES))
-        rank = SEVERITIES.index(closed_value(field, value)) + 1
+        rank = SEVERITIES.index(canonical_value(field, value)) + 1
         return lambda column: compare(F.array_position(ranks, column), rank)
-    exact = closed_value(field, value) if field.closed and not value.quoted else value.text
+    exact = canonical_value(field, value) if field.closed and not value.quoted else value.text
     if field.kind is Kind.TEXT:
         return lambda column: column == exact
     return lambda column: F.lower(_as_text(field, column)) == exact.lower()

@@ -90,7 +90,7 @@ def growing_path(path: Path) -> Path:
 def decode(file: BinaryIO, name: str, options: CaptureOptions, *, growing: bool = False) -> Iterator[bytes | str]:
     """Yield the lines of an open capture or trace, compressed or not, as `kproxy dissect --json` writes them.
 
-    Lines of a trace are returned unchanged, valid or not. Damage is reported as sentences of type `str`, except at the
+    Lines of a trace are yielded unchanged, valid or not. Damage is reported by a sentence of type `str`, except at the
     end of a trace that is still `growing`.
     """
     errors: list[str] = []

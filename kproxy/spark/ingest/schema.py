@@ -62,13 +62,13 @@ def required_fields(kind: str) -> list[str]:
 
 
 def _trace_type() -> T.StructType:
-    columns: dict[str, T.DataType] = {"kind": T.StringType()}
+    types: dict[str, T.DataType] = {"kind": T.StringType()}
     for kind in KINDS:
         for field in _fields(kind):
             data_type = _spark_type(field.type)
-            if columns.setdefault(field.name, data_type) != data_type:
-                raise TypeError(f"{field.name} of {kind} lines has another type than elsewhere")
-    return T.StructType([T.StructField(name, column) for name, column in columns.items()])
+            if types.setdefault(field.name, data_type) != data_type:
+                raise TypeError(f"{field.name} of {kind} lines has a different type elsewhere")
+    return T.StructType([T.StructField(name, data_type) for name, data_type in types.items()])
 
 
 #: A line of a trace.

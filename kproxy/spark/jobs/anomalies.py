@@ -13,7 +13,7 @@ from kproxy.spark.columns import array_or_empty, client_name, computed_once, is_
 from kproxy.spark.derived.connection_ids import source
 from kproxy.spark.derived.observed_time import observed_durations, slot
 from kproxy.spark.jobs import job
-from kproxy.spark.sentences import amount, duration, fixed_point, text
+from kproxy.spark.sentences import duration, fixed_point, format_amount, text
 
 _HOUR, _DAY, _WEEK_DAYS = 3600, 86_400, 7
 #: Hours are compared in parts of ten minutes.
@@ -356,10 +356,10 @@ def _noise(usual: Column) -> Column:
 def _sentence() -> Column:
     actual, usual, measure = F.col("actual"), F.col("usual"), F.col("measure")
     times = F.when(measure == "p99", "x slower)").otherwise("x)")
-    factor = F.when((actual > 0) & (usual > 0), text(" (", amount(actual / usual), times)).otherwise("")
+    factor = F.when((actual > 0) & (usual > 0), text(" (", format_amount(actual / usual), times)).otherwise("")
     sentence = (
-        F.when((measure == "rate") & (actual == 0), text("no requests, usually ", amount(usual), " a second"))
-        .when(measure == "rate", text(amount(actual), " requests/s, usually ", amount(usual)))
+        F.when((measure == "rate") & (actual == 0), text("no requests, usually ", format_amount(usual), " a second"))
+        .when(measure == "rate", text(format_amount(actual), " requests/s, usually ", format_amount(usual)))
         .when(
             measure == "errors",
             text(

@@ -119,7 +119,7 @@ def _markers(lines: DataFrame, frames: DataFrame) -> DataFrame:
 
 
 def _transactions(events: DataFrame) -> DataFrame:
-    """Return the events between two ends as one row, if one of them begins a transaction."""
+    """Return one row for each span of events up to an end, if the span has an event that begins a transaction."""
     event = F.col("event")
     is_end = F.coalesce(event.isin(_END, _INIT, _MARKER), F.lit(False))
     earlier = Window.partitionBy(*_ID).orderBy(*_ORDER).rowsBetween(Window.unboundedPreceding, -1)
@@ -127,8 +127,8 @@ def _transactions(events: DataFrame) -> DataFrame:
     init_connection = F.when(event == _INIT, F.col("connection_id"))
     used_connections = F.concat(set_over(F.when(event != _MARKER, F.col("connection_id")), since_init),
                                 F.array(F.coalesce("opened_by", F.lit(""))))  # fmt: skip
-    events_in_lives = (
-        events.withColumn("life", F.coalesce(F.count_if(is_end).over(earlier), F.lit(0)))
+    events_in_spans = (
+        events.withColumn("span", F.coalesce(F.count_if(is_end).over(earlier), F.lit(0)))
         .withColumn("era", F.coalesce(F.count_if(F.coalesce(event == _INIT, F.lit(False))).over(earlier), F.lit(0)))
         .withColumn("opened_by", F.last(init_connection, ignorenulls=True).over(earlier))
         .withColumn("timeout_us", F.last("timeout_us", ignorenulls=True).over(earlier))
@@ -138,7 +138,7 @@ def _transactions(events: DataFrame) -> DataFrame:
     begin_struct = F.struct("us", "offset", "producer_id", "producer_epoch", "client", "host", "connection_id")
     end_struct = F.struct("us", "offset", outcome.alias("outcome"), "version")
     return (
-        events_in_lives.groupBy(*_ID, "life")
+        events_in_spans.groupBy(*_ID, "span")
         .agg(
             F.min(F.when(event == _BEGIN, begin_struct)).alias("begun"),
             F.max(F.when(is_end, end_struct)).alias("ended"),

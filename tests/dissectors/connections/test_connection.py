@@ -243,7 +243,7 @@ def test_other_protocol_after_a_proxy_header_is_recognised() -> None:
 # Frames that are not decoded completely
 
 
-def test_frame_over_the_decoding_limit_is_paired_by_its_head() -> None:
+def test_frame_over_the_decoding_limit_is_matched_by_its_header_alone() -> None:
     dialogue = Dialogue(max_decoded_bytes=1000)
     produce = request("Produce", 3, {"acks": 0, "topic_data": [{"name": "x" * 2000}]}, correlation_id=1)
     metadata = request("Metadata", 1, {"topics": [{"name": "x" * 2000}]}, correlation_id=2)

@@ -179,7 +179,7 @@ def test_only_responses_to_lost_requests_are_attributed_to_the_loss() -> None:
     ]
 
 
-def test_requests_with_lost_responses_are_not_unanswered() -> None:
+def test_requests_with_lost_responses_are_not_reported_as_unanswered() -> None:
     dialogue = Dialogue()
     dialogue.client(heartbeats(1, 2))
     dialogue.lose(RESPONSE, 20, frames=2)

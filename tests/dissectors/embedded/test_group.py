@@ -42,7 +42,7 @@ def test_incomplete_payload_stays_bytes_with_the_reason() -> None:
     }
 
 
-def test_node_of_an_incomplete_payload_keeps_bytes_and_reason() -> None:
+def test_node_of_an_incomplete_payload_keeps_its_bytes_and_the_reason() -> None:
     message = join_request(SUBSCRIPTION[:-4])
     _, body = tree(message)
     embedded.expand_nodes(message, body)

@@ -127,7 +127,7 @@ def test_classic_metadata_of_a_consumer_group_member_is_decoded() -> None:
     assert node_at(tag.children, "supported_protocols.0.metadata").meaning == "ConsumerProtocolSubscription"
 
 
-def test_records_of_tiered_storage_are_decoded() -> None:
+def test_tiered_storage_records_are_decoded() -> None:
     segment = expand_record("__remote_log_metadata", batch(PAYLOADS["remote-segment"]))["value"]
     assert segment["type"] == "RemoteLogSegmentMetadataRecord"
     assert (segment["data"]["start_offset"], segment["data"]["end_offset"]) == (10, 20)

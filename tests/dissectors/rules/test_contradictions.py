@@ -412,7 +412,7 @@ def test_records_before_the_log_start_offset_are_reported() -> None:
     [finding] = findings(fetch_with_fields('"log_start_offset": 45'), "S080")
     assert finding.message == (
         "log_start_offset of t[0] is 45, its high watermark, in a response with records from 40 on, "
-        "which would be deleted"
+        "which should already have been deleted"
     )
     assert finding.path == "responses[0].partitions[0].log_start_offset"
     assert "its high watermark" not in findings(fetch_with_fields('"log_start_offset": 42'), "S080")[0].message
@@ -506,7 +506,7 @@ def test_offset_shown_during_a_list_offsets_request_may_be_later() -> None:
         (list_offsets(1_767_225_600_000, 9), "+1s\n", 3, None),
     ],
 )
-def test_latest_offset_must_not_be_below_an_offset_shown_before(
+def test_latest_offset_must_not_be_below_a_previously_returned_offset(
     setup: str, pause: str, latest: int, reason: str | None
 ) -> None:
     reported = findings(setup + pause + list_offsets(-1, latest), "S089")

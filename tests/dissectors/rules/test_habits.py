@@ -241,7 +241,9 @@ def skewed_produce(hot_count: int, cold_count: int, *, partitions: int = 3, key:
 @pytest.mark.parametrize(
     ("hot_count", "cold_count", "partitions", "finding_count"), [(8, 1, 3, 1), (7, 1, 3, 0), (10, 1, 2, 0)]
 )
-def test_key_skew_is_reported(hot_count: int, cold_count: int, partitions: int, finding_count: int) -> None:
+def test_key_skew_is_reported_only_above_its_limits(
+    hot_count: int, cold_count: int, partitions: int, finding_count: int
+) -> None:
     reported = rule_messages(
         ["rule H006:records=9", *skewed_produce(hot_count, cold_count, partitions=partitions)], "H006"
     )

@@ -38,7 +38,7 @@ def test_examples_on_the_page_fire_the_rule(rule: rules.Rule) -> None:
 
 @pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.code)
 def test_lookalikes_on_the_page_do_not_fire_the_rule(rule: rules.Rule) -> None:
-    lookalikes = page_stories(rule.page, "Looks alike")
+    lookalikes = page_stories(rule.page, "Look-alikes")
     assert lookalikes
     with _UNRELEASED.get(rule.code, nullcontext)():
         for story in lookalikes:
@@ -47,7 +47,7 @@ def test_lookalikes_on_the_page_do_not_fire_the_rule(rule: rules.Rule) -> None:
 
 @pytest.mark.parametrize("rule", rules.rules(), ids=lambda rule: rule.code)
 def test_page_has_all_its_sections(rule: rules.Rule) -> None:
-    for heading in ("## Why it matters", "## Usual cause", "## Example", "## Looks alike", "## Sources", "https://"):
+    for heading in ("## Why it matters", "## Usual cause", "## Example", "## Look-alikes", "## Sources", "https://"):
         assert heading in rule.page
     assert re.fullmatch(r"[LVCRPSGTQHEXMK]\d{3}", rule.code)
     assert rule.page.startswith(("Checks ", "Reports ", "Reports,"))

@@ -341,7 +341,7 @@ def test_refused_offset_lookup_is_not_taken_for_an_empty_one(code: int, offset: 
     assert not findings(list_offsets + refused_lookup + other_client, "S087")
 
 
-def test_fetches_are_observed_only_while_a_lookup_is_refused() -> None:
+def test_fetches_are_observed_only_for_a_while_after_a_refused_lookup() -> None:
     player = StoryPlayer()
     run = player.inspector._inspection.run_state
     lookup = '> OffsetFetch v5 {"group_id": "g", "topics": [{"name": "t", "partition_indexes": [0]}]}\n'

@@ -185,7 +185,7 @@ def test_control_batch_and_append_time_are_accepted() -> None:
     assert not record_codes(fetch_data(f'[{commit}, {{"base_offset": 1, {append_time_fields}, "records": [{{}}]}}]'))
 
 
-def test_rewritten_batch_is_reported_only_soon_after_the_produce() -> None:
+def test_rewritten_batch_is_reported_only_shortly_after_it_was_produced() -> None:
     produced = produce_data('[{"records": [{"value": "a"}]}]')
     accepted = '< {"responses": [{"name": "t", "partition_responses": [{"base_offset": 0}]}]}\n'
     changed_fetch = fetch_data('[{"records": [{"value": "b"}]}]')

@@ -154,7 +154,7 @@ def test_lookups_between_refused_attempts_are_not_a_loop() -> None:
     assert findings(25 * lookup, "S067")
 
 
-def test_reconnects_after_refusals_are_not_a_storm() -> None:
+def test_reconnections_after_refusals_are_not_a_storm() -> None:
     visits = "".join(
         f'open {number} client=10.0.0.101:{50_000 + number}\n{number}> Metadata v8 {{"topics": []}}\n{number}< {{}}\n'
         f"{number} close by=client how=fin\n+300ms\n"

@@ -31,7 +31,7 @@ def test_owners_of_an_error_depend_on_the_api() -> None:
     assert owners("EndTxn", Error.COORDINATOR_NOT_AVAILABLE) == ("S023",)
 
 
-def test_finding_in_the_request_explains_its_refusal() -> None:
+def test_finding_in_a_request_replaces_the_generic_finding_about_its_refusal() -> None:
     batches = 2 * [{"records": [{"key": "k", "value": "v"}]}]
     topics = [{"name": "orders", "partition_data": [{"index": 0, "records": batches}]}]
     produce = f"> Produce v9 {json.dumps({'acks': -1, 'topic_data': topics})}\n"

@@ -155,7 +155,7 @@ def test_number_of_differences_kept_until_the_protocol_is_known_is_limited() -> 
     assert [(finding.code, finding.count) for finding in close_line.repeated] == [("K008", 4)]
 
 
-def test_flow_of_unknown_protocol_is_given_up_on_after_a_limit() -> None:
+def test_flow_of_unknown_protocol_is_abandoned_after_a_limit() -> None:
     tcp_flow = flow(midstream=True)
     chunk = b"\xff" * 65536
     events = [

@@ -300,14 +300,14 @@ def test_reports_where_a_pcap_is_truncated() -> None:
     data = pcap(TWO_PACKETS)
     second_offset = 24 + 16 + len(TWO_PACKETS[0].data)
     for cut in range(24, len(data) + 1):
-        number, remaining = (1, cut - 24) if cut < second_offset else (2, cut - second_offset)
-        if remaining in (0, 16 + len(TWO_PACKETS[number - 1].data)):
+        number, present_bytes = (1, cut - 24) if cut < second_offset else (2, cut - second_offset)
+        if present_bytes in (0, 16 + len(TWO_PACKETS[number - 1].data)):
             expected = None
-        elif remaining < 16:
+        elif present_bytes < 16:
             expected = f"the file ends inside the header of packet {number}"
         else:
             captured = len(TWO_PACKETS[number - 1].data)
-            expected = f"the file ends inside packet {number}, after {remaining - 16} of {captured} bytes"
+            expected = f"the file ends inside packet {number}, after {present_bytes - 16} of {captured} bytes"
         assert read_capture(data[:cut]) == (TWO_PACKETS[: (cut >= second_offset) + (cut == len(data))], expected)
 
 

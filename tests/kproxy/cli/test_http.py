@@ -240,7 +240,7 @@ def test_metrics_without_their_extra_explain_how_to_install_it(tmp_path: Path, b
 
 
 @pytest.mark.slow
-def test_prometheus_is_imported_only_with_http(tmp_path: Path) -> None:
+def test_prometheus_is_not_imported_without_an_http_server(tmp_path: Path) -> None:
     program = (
         "import sys\nfrom kproxy.cli import main\nimport kproxy.live.run\n"
         "try: main(['--help'])\nfinally: print([name for name in sys.modules if 'prometheus' in name], file=sys.stderr)"

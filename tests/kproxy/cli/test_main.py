@@ -55,7 +55,7 @@ def test_help_fits_on_a_screen_and_lists_all_commands(kproxy: Run) -> None:
             assert kproxy("help", match[1]).returncode == 0
 
 
-def test_help_of_the_relay_has_every_option(kproxy: Run) -> None:
+def test_relay_help_lists_every_public_option(kproxy: Run) -> None:
     declared = DeclaredOptions()
     relay.declare(declared)
     help_text = kproxy("help", "relay").stdout

@@ -65,9 +65,9 @@ CERTIFICATE = ["--registry-cert", "cert.pem", "--registry-key", "key.pem"]
     [
         (["--registry-ca", "ca.pem", *CERTIFICATE], "planted", None),
         (["--registry-ca", "ca.pem", *CERTIFICATE, "--registry-user", "ann"], "planted", None),
-        (["--registry-ca", "ca.pem", *CERTIFICATE], "planted-wrong", "answered with status 401: check its credentials"),
-        (["--registry-ca", "ca.pem"], "planted", "cannot be asked: "),
-        (CERTIFICATE, "planted", "has a certificate that is refused: "),
+        (["--registry-ca", "ca.pem", *CERTIFICATE], "planted-wrong", "answered with status 401: check the credentials"),
+        (["--registry-ca", "ca.pem"], "planted", "cannot be queried: "),
+        (CERTIFICATE, "planted", "presented a certificate that was rejected: "),
     ],
     ids=["token", "user", "wrong token", "no certificate", "unknown CA"],
 )

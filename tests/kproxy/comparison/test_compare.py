@@ -70,7 +70,7 @@ def test_missing_fetch_session_is_a_difference_but_offsets_are_not() -> None:
     assert differences(a, b) == [(Aspect.FIELD, "Fetch", "session_id", ["(some)"], [0])]
 
 
-def test_unanswered_poll_is_a_difference_unless_it_is_the_last() -> None:
+def test_unanswered_request_is_a_difference_unless_it_is_the_last() -> None:
     def produce_traffic(*responses: object, acks: int = -1) -> RecordedTraffic:
         return traffic([("Produce", 9, response, {"acks": acks}) for response in responses])
 

@@ -285,7 +285,7 @@ def test_dissect_continues_after_an_error_in_a_packet_or_connection(
 
 
 @pytest.mark.parametrize("failing_part", ["packet", "connection"])
-def test_spark_reads_the_same_lines_as_dissect_after_an_error(
+def test_spark_decodes_to_the_same_lines_as_dissect_after_an_error(
     monkeypatch: Patch, capfdbinary: Any, internal_errors: list[Failure], failing_part: str
 ) -> None:
     with monkeypatch.context() as patch:

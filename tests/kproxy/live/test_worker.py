@@ -161,7 +161,7 @@ def test_summary_line_is_sent_as_bytes() -> None:
         (Detail.FULL, [Detail.SUMMARY]),  # `-q -v` needs more than a trace of `--detail summary`
     ],
 )
-def test_line_is_sent_with_the_needed_encodings(detail: Detail, encodings: list[Detail]) -> None:
+def test_line_is_sent_with_the_required_encodings(detail: Detail, encodings: list[Detail]) -> None:
     line, counted = second_line("Heartbeat", {"group_id": "g"}, detail, *encodings)
     assert isinstance(line, SharedLine)
     assert line.in_group

@@ -22,7 +22,7 @@ def open_message(number: int, client: str, server: str = "10.0.0.9:9092") -> Ope
     return Open(number, AT, client, server, "127.0.0.1:9092", tls=False)
 
 
-def test_connections_of_a_client_stay_together_and_clients_are_spread() -> None:
+def test_connections_of_one_client_share_a_worker_and_clients_are_spread_across_workers() -> None:
     assignment, (first, second) = WorkerAssignment(), (pool := workers(2))
     assert assignment.open(open_message(1, "10.0.0.1:5"), pool) is first
     assert assignment.open(open_message(2, "10.0.0.2:5"), pool) is second

@@ -141,7 +141,7 @@ async def test_wildcard_listener_advertises_the_address_the_client_connected_to(
                 assert addresses[2][0] == "127.0.0.1"
 
 
-async def test_addresses_of_the_relay_are_not_rewritten() -> None:
+async def test_relay_addresses_are_not_rewritten() -> None:
     with Broker() as broker:
         events: list[Event] = []
         async with advertising_relay(broker, events=events) as relay, connected(relay, broker) as (client, server):

@@ -139,7 +139,7 @@ class TapRun:
 
     def die(self) -> None:
         self.inspector.socket.close()
-        self.tap.lose()
+        self.tap.mark_lost()
 
     def resume(self) -> None:
         self.tap.resume(self._start_inspector())

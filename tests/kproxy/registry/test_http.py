@@ -140,7 +140,7 @@ def test_unknown_id_is_looked_up_again_after_a_minute(registry: FakeRegistry) ->
     ("response", "reason"),
     [
         ((500, {}), "answered with status 500"),
-        ((401, {}), "answered with status 401: check its credentials"),
+        ((401, {}), "answered with status 401: check the credentials"),
         ((302, {}), "answered with status 302"),
         ((200, b"<html>"), "answered something that is not JSON"),
         ((200, b"[" * 10_000), "answered something that is not JSON"),

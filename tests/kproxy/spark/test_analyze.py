@@ -94,7 +94,7 @@ def test_filters_and_times_select_the_lines(analyze: Analyze, trace: Path) -> No
     assert response_counts("--sample", "0.000001") == {}
 
 
-def test_json_csv_and_files_have_the_same_rows(
+def test_standard_output_and_files_have_the_same_rows(
     analyze: Analyze, spark: SparkSession, trace: Path, tmp_path: Path
 ) -> None:
     _, out, _ = analyze(trace, "--job", "latency", "--format", "json")
@@ -329,7 +329,7 @@ def _without_java(folder: Path) -> str:
     return str(commands)
 
 
-def test_terminal_output_has_aligned_tables_and_progress(trace: Path) -> None:
+def test_terminal_output_shows_tables_and_progress(trace: Path) -> None:
     leader, follower = pty.openpty()
     command = [*_ANALYZE, "--job", "latency", str(trace)]
     with subprocess.Popen(

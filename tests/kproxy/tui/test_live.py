@@ -111,7 +111,7 @@ async def test_ctrl_c_quits_without_asking() -> None:
         await until(pilot, lambda: not pilot.app.is_running)
 
 
-async def test_unfocused_window_still_handles_keys() -> None:
+async def test_table_keeps_the_focus_when_the_window_loses_it() -> None:
     async with running(session_of([request(1), request(2)])) as pilot:
         pilot.app.post_message(events.AppBlur())  # a session in a browser starts without focus
         await wait_until_settled(pilot)

@@ -49,7 +49,7 @@ def test_overviews_count_only_matching_rows() -> None:
     assert session.matching.findings.sorted_causes() == []
 
 
-def test_ongoing_findings_consider_responses_that_the_filter_excludes() -> None:
+def test_responses_that_the_filter_excludes_still_end_ongoing_findings() -> None:
     waiting, answered_request = request(1), request(2)
     findings = [
         FindingLine(

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kproxy.spark.jobs.anomalies import anomalies, sorted_map, sorted_sum
-from kproxy.spark.sentences import amount
+from kproxy.spark.sentences import format_amount
 from kproxy.trace.lines import ErrorEntry, Line
 from tests.kproxy.spark.reference import assert_rows, client_of, percentile
 from tests.kproxy.spark.sample_lines import BEGIN_NS, close, open_, request, response, table
@@ -146,7 +146,7 @@ def test_time_zone_follows_daylight_saving_time(spark: SparkSession) -> None:
 def test_amount_formats_numbers_of_every_size(spark: SparkSession) -> None:
     values = [0.0, 0.0000004, 0.0000123, 0.00034, 0.0346, 0.1, 0.5, 3.0, 9.96, 14.4, 1400.4]
     expected = ["0.0", "4.0e-07", "1.2e-05", "0.00034", "0.035", "0.10", "0.50", "3.0", "10", "14", "1,400"]
-    rows = spark.createDataFrame([(value,) for value in values], "value double").select(amount(F.col("value")))
+    rows = spark.createDataFrame([(value,) for value in values], "value double").select(format_amount(F.col("value")))
     assert [row[0] for row in rows.collect()] == expected
 
 
