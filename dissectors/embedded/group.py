@@ -42,7 +42,7 @@ def classic_member_metadata(data: bytes, _: Rows) -> Layout | None:
 
 
 def payload_names(reader: Reader | None, protocol_type: str | None) -> tuple[str, ...]:
-    """Return the names of the payloads that this reader's field may have; empty if none belongs to a known group protocol.
+    """Return the names of payloads that this reader's field may have; empty if none belongs to a known group protocol.
 
     Args:
         reader: The field's reader.
