@@ -30,6 +30,7 @@ _JAVA = _ROOT / "tests" / "data" / "pcap" / "java-4.3.1.pcap.gz"
 _COUNT = "document.getElementById('count').textContent"
 _DOWNLOAD_MENU = "[...document.querySelectorAll('#tools button')].find((button) => button.textContent === 'download ▾')"
 _PCAPNG_ITEM = "[...document.querySelectorAll('[role=menuitem]')].find((item) => item.textContent.includes('pcapng'))"
+_PAGE_ITEM = "[...document.querySelectorAll('[role=menuitem]')].find((item) => item.textContent.includes('HTML'))"
 _HEADING = "document.querySelector('.head h2')?.textContent"
 
 
@@ -110,6 +111,29 @@ def test_firefox_downloads_filtered_rows_as_a_capture(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kproxy", "dissect", "--json", "-f", "error", capture]
     output = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120).stdout
     assert [json.loads(line)["api"] for line in output.splitlines()] == ["JoinGroup"] * 4
+
+
+def test_firefox_downloads_filtered_rows_as_a_page_that_needs_no_server(tmp_path: Path) -> None:
+    program = firefox_executable()
+    if program is None:
+        skip("needs firefox on PATH")
+    with firefox(program, tmp_path / "profile") as tab:
+        with run_web(_JAVA, cwd=tmp_path) as server:
+            tab.navigate(server.address)
+            tab.until("document.documentElement?.dataset.ready")
+            tab.run("location.hash = '#/frames?filter=api%3DJoinGroup+and+error'")
+            tab.until(f"{_COUNT} === '4 of 436 rows'")
+            tab.run(f"{_DOWNLOAD_MENU}.click()")
+            tab.run(f"{_PAGE_ITEM}.click()")
+            page = tmp_path / "profile" / "downloads" / "kproxy-rows.html"
+            until("the page is saved", lambda: page.exists() and page.stat().st_size > 0)
+        tab.navigate(page.as_uri())
+        tab.until("document.documentElement?.dataset.ready")
+        tab.run("location.hash = '#/frames'")
+        tab.until("document.querySelectorAll('#rows .row').length === 4")
+        tab.run("document.querySelector('#rows .row').click()")
+        tab.until("document.querySelector('.refusal')?.textContent.startsWith('MEMBER_ID_REQUIRED')")
+        tab.until("document.querySelectorAll('.side .bytes').length > 3")
 
 
 def test_token_moves_from_the_address_to_a_cookie(chromium: Browser, tmp_path: Path) -> None:

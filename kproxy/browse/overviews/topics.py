@@ -122,8 +122,10 @@ class TopicsOverview:
                 if (topic_of_session := self._topics.get(key)) is not None:
                     topic_of_session.sides[1].requests += 1
                     topic_of_session.sides[1].empty += 1
-                    reader = self._touch_reader(topic_of_session, line.group_id or self._groups.get(client), client)
-                    reader.last_at, reader.last_row = at, row
+                    reader_key = _reader_key(line.group_id or self._groups.get(client), client)
+                    # An empty response says nothing about the lag, so it does not make a reader.
+                    if (reader := topic_of_session.readers.get(reader_key)) is not None:
+                        reader.last_at, reader.last_row = at, row
 
     def _record_stored_batches(self, line: ResponseLine, row: int, at: int) -> None:
         """Record the batches that a broker has stored; consumers may have read them already."""
@@ -299,7 +301,7 @@ class TopicsOverview:
         reader.last_at, reader.last_row = at, row
 
     def _touch_reader(self, topic: TopicState, group: str | None, client: ClientKey) -> ReaderState:
-        key = (group[:MAX_NAME_LENGTH], True) if group else (f"{client[1]} at {client[0]}", False)
+        key = _reader_key(group, client)
         reader = topic.readers.get(key)
         if reader is None:
             reader = topic.readers[key] = ReaderState()
@@ -401,3 +403,8 @@ class TopicsOverview:
         grouped = {f"{client_id} at {host}" for host, client_id in topic.clients if self._groups.get((host, client_id))}
         readers = [item for item in topic.readers.items() if item[0][1] or item[0][0] not in grouped]
         return sorted(readers, key=lambda item: -item[1].lag)
+
+
+def _reader_key(group: str | None, client: ClientKey) -> tuple[str, bool]:
+    """Return the name of a reader, and whether it is a group; else it is the client."""
+    return (group[:MAX_NAME_LENGTH], True) if group else (f"{client[1]} at {client[0]}", False)

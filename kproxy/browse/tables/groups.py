@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dissectors.groups import Protocol, Stall
-from dissectors.groups.model import CauseKind, EventKind, GroupStatus, RebalanceCause
+from dissectors.groups.model import Boundary, CauseKind, EventKind, GroupStatus, RebalanceCause
 from dissectors.refusals import Nature, nature_of
 from kproxy.browse.facts import groups as facts
 from kproxy.browse.facts.texts import names_and_counts
@@ -131,8 +131,8 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
         unit = "generation" if item.protocol is Protocol.CLASSIC else "epoch"
         for boundary in reversed(boundaries):
             if boundary.cause is not None:
-                begin = f"{timestamp(boundary.at)[11:23]} UTC{_took(view, boundary.generation)}"
-                group_facts.append((f"{unit} {boundary.generation}", f"{begin}: {_describe_cause(boundary.cause)}"))
+                text = f"{_describe_time(view, boundary)}: {_describe_cause(boundary.cause)}"
+                group_facts.append((f"{unit} {boundary.generation}", text))
         marks += [(f"{unit} {boundary.generation}", boundary.row) for boundary in reversed(boundaries[-_MAX_MARKS:])]
         group_facts += [
             ("member",
@@ -150,21 +150,26 @@ def _row(session: BrowseSession, item: GroupRow, view: GroupView | None) -> Over
 def _describe_cause(cause: RebalanceCause) -> str:
     if cause.kind is not CauseKind.REJOIN:
         return cause.text
-    reason = "its topics or their partitions changed" if cause.by_leader else "its subscription changed"
-    return f"{cause.text}, as when {reason}, or it gave up partitions"
+    who, change = ("leader", "its topics or their partitions") if cause.by_leader else ("member", "its subscription")
+    return f"{cause.text} (a {who} does so after a change of {change}, or when it has given up partitions)"
 
 
-def _took(view: GroupView, generation: int) -> str:
-    """Return how long its members joined and synced, e.g. ``, took 82.8 ms``; empty for a protocol without syncs."""
+def _describe_time(view: GroupView, boundary: Boundary) -> str:
+    """Return when a generation began, and how long its members joined and synced: ``16:37:43.109 UTC, took 82.8 ms``.
+
+    Without a JoinGroup and a SyncGroup, it is the time of its first observation.
+    """
     events = [
         event
         for lane in view.lanes
         for event in lane.transitions
-        if event.generation == generation and event.until is not None and not event.error
+        if event.generation == boundary.generation and event.until is not None and not event.error
     ]
     joins = [event.at for event in events if event.kind is EventKind.JOIN]
     syncs = [event.until for event in events if event.kind is EventKind.SYNC and event.until is not None]
-    return f", took {duration((max(syncs) - min(joins)) // 1000)}" if joins and syncs else ""
+    if not joins or not syncs:
+        return f"{timestamp(boundary.at)[11:23]} UTC"
+    return f"{timestamp(min(joins))[11:23]} UTC, took {duration((max(syncs) - min(joins)) // 1000)}"
 
 
 def _clients_filter(view: GroupView | None) -> str | None:

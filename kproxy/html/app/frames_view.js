@@ -245,7 +245,7 @@ export class FramesView {
     const titledButton = (className, title, children, onClick) => setAttributes(button(className, children, onClick), { title, "aria-label": title });
     return el("div", "head", el("h2", "", `${`${row[API] || row[KIND]} ${row[VERSION]}`.trim()} on ${shortName(row[CONNECTION])}`), facts,
       menu("copy or save ▾", "Copy or save this exchange", () => [[isLive ? "copy link (for this browser)" : "copy link", () => copy(location.href, isLive ? `link. ${ONLY_HERE}` : "link"), isLive ? ONLY_HERE : undefined], ...copyTexts(exchange).map(([name, text]) => [`copy ${name}`, () => copy(text, name)]),
-        ["download as JSON", () => saveFile(`frame-${row[NUMBER]}.json`, toJson(exchange), "application/json")], ...this.captureItems(row[NUMBER]), ...this.pageItems(row[NUMBER])]),
+        ["download as JSON", () => saveFile(`frame-${row[NUMBER]}.json`, toJson(exchange), "application/json")], ...this.fileItems(this.query, row[NUMBER])]),
       titledButton("previous", "previous (k)", "‹", () => this.move(-1)), titledButton("next", "next (j)", "›", () => this.move(1)), button("close", "close", close));
   }
   onFieldSelected(path) {
@@ -257,18 +257,12 @@ export class FramesView {
     this.fieldPath = fieldId;
     this.panes.find((pane) => pane.kind === kind)?.selectPath(path || "");
   }
-  /** Returns the menu item that saves the rows, or one exchange, as a capture; only a server can create captures. */
-  captureItems(number) {
-    const { source } = this.app, isSingle = number !== undefined, name = isSingle ? `frame-${number}` : "kproxy-rows";
-    const download = () => source.capture(this.query, number).then((blob) => saveFile(`${name}.pcapng`, blob, "application/x-pcapng"), (error) => announce(error.message));
-    return source.capture ? [[isSingle ? "download as capture (pcapng)" : `${this.rowsText} as capture (pcapng)`, download]] : [];
+  /** Returns the menu items that save the rows of a query, or one exchange, as a capture and as a page that opens without a server; only a server can make them. */
+  fileItems(query, number) {
+    const { source } = this.app, isSingle = number !== undefined, name = isSingle ? `frame-${number}` : "kproxy-rows", subject = isSingle ? "download" : pluralize(query.count, "row");
+    const download = (format) => () => { announce("preparing the file …"); source.file(format, query, number).then((blob) => { announce(`saved: ${name}.${format}`); saveFile(`${name}.${format}`, blob, blob.type); }, (error) => announce(error.message)); };
+    return source.file ? [[`${subject} as capture (pcapng)`, download("pcapng")], [`${subject} as page (HTML), for anybody`, download("html")]] : [];
   }
-  /** Returns the menu item that saves the rows, or one exchange, as a page that opens without a server. */
-  pageItems(number, query = this.query) {
-    const url = this.app.source.download("html", query, number);
-    return url ? [setAttributes(anchor("", url, number === undefined ? `${this.rowsText} as page (HTML), for anybody` : "download as page (HTML), for anybody"), { download: "", role: "menuitem" })] : [];
-  }
-  get rowsText() { return this.query ? pluralize(this.query.count, "row") : "rows"; }
   /** Returns the items of the download menu. */
   downloads(query = this.query) {
     const { source } = this.app, name = "kproxy-rows";
@@ -282,7 +276,7 @@ export class FramesView {
       saveFile(`${name}.jsonl`, `${parts.join("\n")}\n`, "application/x-ndjson");
     };
     const [asLines, asCsv] = [`${pluralize(query.count, "row")} as JSON lines`, `${pluralize(query.count, "row")} as CSV`];
-    return [...this.captureItems(), ...this.pageItems(undefined, query), link("jsonl", asLines) || [asLines, lines], link("csv", asCsv) || [asCsv, csv]];
+    return [...this.fileItems(query), link("jsonl", asLines) || [asLines, lines], link("csv", asCsv) || [asCsv, csv]];
   }
   key(event) {
     const pane = this.panes.find(({ tree }) => tree === event.target);

@@ -43,13 +43,13 @@ export class ServerSource {
   async timeline(name, text) { return fetchJson(`timelines/${name}`, { filter: text }); }
   async overTime({ text, only, api, parts }) { return fetchJson("over-time", { filter: text, only: only ? 1 : "", api, parts }); }
   async topicsOverTime({ text, only, parts }) { return fetchJson("topics-over-time", { filter: text, only: only ? 1 : "", parts }); }
-  /** Returns a capture of the rows of a query, or of one exchange. */
-  async capture(query, number) {
-    const response = await fetch(urlFor("rows.pcapng", number === undefined ? query.params : { row: number }));
+  /** Returns a file with the rows of a query, or with one exchange. */
+  async file(format, query, number) {
+    const response = await fetch(urlFor(`rows.${format}`, number === undefined ? query.params : { row: number }));
     if (!response.ok) throw new Error((await response.text()).trim());
     return response.blob();
   }
-  download(format, query, number) { return urlFor(`rows.${format}`, number === undefined ? query.params : { row: number }); }
+  download(format, query) { return urlFor(`rows.${format}`, query.params); }
 }
 
 class ServerQuery {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from kproxy.control.protocol import LateResponse
 from kproxy.trace.lines import ErrorEntry, Line, RequestLine, TopicEntry
 from kproxy.trace.timestamps import timestamp
 from tests.kproxy.browse.sessions import BEGAN, SECOND, request, response, session_of, session_of_capture
+from tests.kproxy.capture_results import DATA
 from tests.kproxy.stories import lines_of_story
 
 OLD = Path(__file__).parents[3] / "captures" / "old-client-at-kafka-4.pcap.gz"
@@ -121,6 +123,22 @@ def test_slow_group_says_why_it_is_behind_and_links_to_its_fetches() -> None:
     session = session_of(lines[:3])
     [row] = TABLES["groups"](session, session.view).rows
     assert dict(row.facts)["why it is behind"] == ""
+
+
+def test_longest_generation_took_as_long_as_the_longest_rebalance() -> None:
+    session = session_of_capture(DATA / "pcap" / "java-4.3.1.pcap.gz")
+    table = TABLES["groups"](session, session.view)
+    longest = [column.title for column in table.columns].index("longest rebalance")
+    groups = [row for row in table.rows if row.values[1] == "classic" and row.values[longest]]
+    assert len(groups) == 2
+    for group in groups:
+        lengths_ms = [float(text) for text in re.findall(r"UTC, took ([\d.]+) ms:", str(group.facts))]
+        assert max(lengths_ms) == pytest.approx(group.values[longest] / 1000, abs=1)
+    [rejoin] = [text for group in groups for _, text in group.facts if "by itself" in text]
+    assert rejoin.endswith(
+        "(the leader) rejoined by itself (a leader does so after a change of its topics or their partitions, or when "
+        "it has given up partitions)"
+    )
 
 
 def test_clients_table_says_how_many_clients_kafka_4_refuses() -> None:

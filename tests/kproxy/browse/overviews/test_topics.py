@@ -177,6 +177,17 @@ def test_records_that_a_group_may_have_read_or_does_not_read_are_not_lag(stored:
     assert (reader.lag, reader.stored_since) == (0, 0)
 
 
+@pytest.mark.parametrize("has_lag", [True, False])
+def test_empty_response_of_a_session_is_the_last_fetch_only_of_known_readers(has_lag: bool) -> None:
+    first = fetch_exchange(1, entry(bytes=9, records=1, **({"lag": 4} if has_lag else {})), connection_id="n-1")
+    empty_request = request(2, at=5, connection_id="n-1")
+    overview = feed(TopicsOverview(), [*first, empty_request, response(empty_request)])
+    assert [(reader.lag, reader.last_at // SECOND) for reader in overview.readers("orders")] == (
+        [(4, BEGAN // SECOND + 5)] if has_lag else []
+    )
+    assert overview.rows()[0].lag == (4 if has_lag else None)
+
+
 def test_time_that_records_wait_for_the_next_fetch_is_measured() -> None:
     lines = [*billing_fetch(1, 5, at=0), *stored_records(2, 9, at=1, records=8), *billing_fetch(3, 6, at=5)]
     [reader] = feed(TopicsOverview(), lines).readers("orders")
